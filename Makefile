@@ -1,9 +1,15 @@
 # What one does with this repository. Everything needs Go and nothing else, unless
 # it says so.
 
+# It would be the shell's, too, and no program be found.
+ifeq ($(origin PATH),command line)
+$(error PATH is where the shell finds programs: say MODULE=$(PATH))
+endif
+
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS = -s -w -X main.version=$(VERSION)
 TOOL    = go tool -modfile=.ci/tools/go.mod
+RELEASER = go tool -modfile=.ci/release/go.mod goreleaser
 # Tests wait for servers and processes more than they compute, so more of them run at a time than
 # there are processors, and those packages begin first that take longest.
 CPUS    = $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
@@ -11,7 +17,7 @@ PARALLEL = -p $(shell expr $(CPUS) \* 3 / 2) -parallel $(shell expr $(CPUS) \* 2
 GOTEST  = go test -timeout 15m
 LONGEST = ./cmd/docs ./cmd/understudy/... ./admin ./admin/redisstore ./authz/rehearsal/supervisor
 
-.PHONY: help build demo recording test test-whole test-deploy test-envoy test-proxies test-browser test-clients test-bench race lint lint-api generate nightly fuzz soak bench clean
+.PHONY: help build demo recording test test-whole test-deploy test-envoy test-proxies test-browser test-clients test-bench test-module race lint lint-api module generate nightly fuzz soak bench release-check snapshot test-release release clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,7 +76,14 @@ lint-api: ## Run the linter of the API over its proto
 	go -C cmd/protogen tool api-linter --set-exit-status --skip-compilation \
 		--descriptor-set-in ../../bin/admin.binpb understudy/admin/v1/admin.proto
 
-generate: ## Generate admin/v1 and authz/evidence/v1 anew from their protos
+module: ## Give the Go module the path of its home: MODULE=example.com/you/understudy
+	go -C cmd/modulepath run . ../.. $(MODULE)
+	$(MAKE) generate
+
+test-module: ## Build every module of a copy under another path
+	go -C cmd/modulepath test -tags wholebuild -count=1 -timeout 15m -run EveryModule .
+
+generate: ## Generate admin/v1 and the other v1 folders anew from their protos
 	go -C cmd/protogen run . ../..
 
 nightly: ## Run all that the gate leaves out, in 90 minutes, with a line for each part
@@ -87,5 +100,21 @@ bench: ## Measure the cost of a check, in two minutes; BENCH='--policy rbac' for
 	@bin/authzbench run --rounds 3 --duration 800ms --prime 1s --markdown bin/bench.md $(BENCH)
 	@cat bin/bench.md
 
+release-check: ## Check how releases are made
+	$(RELEASER) check
+
+snapshot: release-check ## Make all packages of a release here, without signatures, and try those for this machine
+	$(RELEASER) release --snapshot --clean --skip=sign,sbom
+	@.ci/release/try
+
+test-release: release-check ## Make a whole release here, signed with a key made for it, and try it; builds syft and cosign
+	@.ci/release/tools syft cosign
+	@.ci/release/signed $(RELEASER) release --snapshot --clean
+	@.ci/release/try
+
+release: ## Make a draft of a release for the tag that is checked out; only a pipeline can sign it
+	@.ci/release/tools syft cosign
+	PATH="$(CURDIR)/bin/tools:$$PATH" $(RELEASER) release --clean
+
 clean: ## Remove what was built
-	rm -rf bin
+	rm -rf bin dist

@@ -126,18 +126,26 @@ func (s *Server) CreateAcceptance(ctx context.Context, r *adminpb.CreateAcceptan
 		return nil, err
 	}
 	audit.FromContext(ctx).Resource(made.Name)
-	audit.FromContext(ctx).Changed("", made.Etag)
-	audit.FromContext(ctx).Fields([]audit.FieldChange{
+	audit.FromContext(ctx).Changed(audit.Etags{After: made.Etag})
+	audit.FromContext(ctx).Fields(acceptedFields(made))
+	return made, nil
+}
+
+// acceptedFields are the fields of a new acceptance as the audit log has them.
+func acceptedFields(made *adminpb.Acceptance) []audit.FieldChange {
+	if id := made.GetItemId(); id != "" {
+		return []audit.FieldChange{{Field: "item_id", After: id}}
+	}
+	return []audit.FieldChange{
 		{Field: "group_id", After: made.GetGroupId()}, {Field: "max_request_count", After: strconv.FormatInt(made.MaxRequestCount, 10)},
 		{Field: "max_caller_count", After: strconv.FormatInt(made.MaxCallerCount, 10)},
-	})
-	return made, nil
+	}
 }
 
 // checkAcceptanceRequest checks what does not depend on what is stored.
 func checkAcceptanceRequest(r *adminpb.CreateAcceptanceRequest) error {
 	if r.GetAcceptance() == nil {
-		return apierror.Required("acceptance", "It says which group is accepted, and why.")
+		return apierror.Required("acceptance", "It says which group or item is accepted, and why.")
 	}
 	if id := r.GetAcceptanceId(); id != "" {
 		if err := checkID("acceptance_id", id); err != nil {
@@ -203,8 +211,8 @@ func acceptanceUID(ctx context.Context, experiment, requestID string) string {
 	return uuid.NewHash(sha256.New(), uuid.Nil, []byte(of), 4).String()
 }
 
-// newAcceptance returns what of a given acceptance becomes the resource, of a group that the
-// present report has, and the stored set of the group's callers.
+// newAcceptance returns what of a given acceptance becomes the resource, of a group or an item that
+// the present report has, and the stored set of the group's callers.
 func (s *Server) newAcceptance(
 	ctx context.Context, stored storedExperiment, config StoredConfig, given *adminpb.Acceptance,
 ) (*adminpb.Acceptance, []byte, error) {
@@ -212,7 +220,7 @@ func (s *Server) newAcceptance(
 		return nil, nil, err
 	}
 	if etag, current := given.GetPolicyEtag(), stored.parent.Policy.Etag; etag != "" && etag != current {
-		return nil, nil, apierror.EtagMismatch(stored.name.Policy(), apierror.ReasonParentEtagMismatch, etag, current)
+		return nil, nil, apierror.EtagMismatch(stored.name.Policy(), apierror.ReasonParentEtagMismatch, apierror.Versions{Given: etag, Current: current})
 	}
 	if err := checkAccepter(ctx, stored, config); err != nil {
 		return nil, nil, err
@@ -221,11 +229,6 @@ func (s *Server) newAcceptance(
 	if err != nil {
 		return nil, nil, err
 	}
-	group := report.GroupOf(report.Build(in), given.GetGroupId())
-	if group == nil {
-		return nil, nil, apierror.Precondition(stored.name, apierror.ReasonGroupNotFound,
-			"Its report has no difference with the group_id '"+given.GetGroupId()+"'. Get the report again.")
-	}
 	a := content.OfAcceptance(given)
 	a.PolicyEtag = stored.parent.Policy.Etag
 	if a.RulesEtag, err = content.RulesEtag(stored.parent.Policy); err != nil {
@@ -233,15 +236,51 @@ func (s *Server) newAcceptance(
 	}
 	by := access.FromContext(ctx)
 	a.Creator, a.CreatorDisplay = by.Member, by.Display
-	a.Difference = proto.CloneOf(group)
-	a.Difference.Examples, a.Difference.Principal, a.Difference.Acceptance = nil, "", ""
 	a.State = adminpb.Acceptance_IN_FORCE
-	seen := report.SeenOf(in)[given.GetGroupId()]
-	callers, n := seen.Callers()
-	return a, callers, setLimits(a, seen.RequestCount, n)
+	if a.GetItemId() != "" {
+		return a, nil, s.acceptItem(ctx, stored, in, a)
+	}
+	callers, err := acceptGroup(stored, in, a)
+	return a, callers, err
 }
 
-// checkAccepter checks that whoever accepts could commit, where that has to be another one than
+// acceptGroup writes into an acceptance what it is about, and returns the stored set of the group's
+// callers.
+func acceptGroup(stored storedExperiment, in report.Input, a *adminpb.Acceptance) ([]byte, error) {
+	group := report.GroupOf(report.Build(in), a.GetGroupId())
+	if group == nil {
+		return nil, apierror.Precondition(stored.name, apierror.ReasonGroupNotFound,
+			"Its report has no difference with the group_id '"+a.GetGroupId()+"'. Get the report again.")
+	}
+	a.Difference = proto.CloneOf(group)
+	a.Difference.Examples, a.Difference.Principal, a.Difference.Acceptance = nil, "", ""
+	seen := report.SeenOf(in)[a.GetGroupId()]
+	callers, n := seen.Callers()
+	return callers, setLimits(a, seen.RequestCount, n)
+}
+
+// acceptItem writes into an acceptance what it is about: what no request has shown.
+func (s *Server) acceptItem(ctx context.Context, stored storedExperiment, in report.Input, a *adminpb.Acceptance) (err error) {
+	if in.Change, err = s.itemsOf(ctx, stored); err != nil {
+		return s.storeFailed(ctx, "comparing "+string(stored.name)+" with its policy", err)
+	}
+	item := report.ItemOf(report.Build(in), in.Change, a.GetItemId())
+	switch {
+	case in.Change == nil:
+		return apierror.Precondition(stored.name, apierror.ReasonItemNotFound,
+			"It cannot be found out in what it differs from the live policy, so it has no items.")
+	case item == nil:
+		return apierror.Precondition(stored.name, apierror.ReasonItemNotFound,
+			"It does not differ from the live policy in an item with the item_id '"+a.GetItemId()+"'. Get the report again.")
+	case report.SeenWhole(item):
+		return apierror.Precondition(stored.name, apierror.ReasonItemSeen,
+			"Requests have shown the item '"+a.GetItemId()+"', so there is nothing to accept of it. Accept the groups of differences that it makes.")
+	}
+	a.Item = item
+	return nil
+}
+
+// checkAccepter checks that anyone who accepts could commit, where that has to be another one than
 // who has set the policy of the experiment.
 func checkAccepter(ctx context.Context, stored storedExperiment, config StoredConfig) error {
 	if !config.Requirements().GetRequireDifferentCommitter() {
@@ -273,11 +312,11 @@ func setLimits(a *adminpb.Acceptance, requests, callers int64) error {
 }
 
 // exceededAlready is INVALID_ARGUMENT of a limit that is less than what there is.
-func exceededAlready(field, have string) error {
+func exceededAlready(field apierror.Field, have string) error {
 	return apierror.Invalid(apierror.ReasonInvalidField, field, "The group has "+have+" already. Accept at least as many.")
 }
 
-// DeleteAcceptance implements AIP-135. Whoever may accept may take back what another one has
+// DeleteAcceptance implements AIP-135. Anyone who may accept may take back what another one has
 // accepted: that can only make a commit harder.
 func (s *Server) DeleteAcceptance(ctx context.Context, r *adminpb.DeleteAcceptanceRequest) (*emptypb.Empty, error) {
 	name, err := acceptanceKind.parse("name", r.GetName())
@@ -296,8 +335,14 @@ func (s *Server) DeleteAcceptance(ctx context.Context, r *adminpb.DeleteAcceptan
 	if err := s.Commit(ctx, name, workOut); err != nil {
 		return nil, err
 	}
-	audit.FromContext(ctx).Changed(deleted.GetEtag(), "")
-	audit.FromContext(ctx).Fields([]audit.FieldChange{{Field: "group_id", Before: deleted.GetGroupId()}})
+	audit.FromContext(ctx).Changed(audit.Etags{Before: deleted.GetEtag()})
+	for _, field := range []audit.FieldChange{
+		{Field: "group_id", Before: deleted.GetGroupId()}, {Field: "item_id", Before: deleted.GetItemId()},
+	} {
+		if field.Before != "" {
+			audit.FromContext(ctx).Fields([]audit.FieldChange{field})
+		}
+	}
 	return &emptypb.Empty{}, nil
 }
 

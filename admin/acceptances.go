@@ -91,26 +91,26 @@ func (a storedAcceptances) put(list []*adminpb.Acceptance) (Write, error) {
 		one.CallerSketch = a.callers[one.Name]
 		kept.Acceptances = append(kept.Acceptances, one)
 	}
-	return NewPut(string(a.key), "", kept)
+	return NewPut(a.key, "", kept)
 }
 
 // with returns the acceptances of an experiment, with one more of its present content, which
-// replaces those of the same group. If there are as many as there may be, those that were replaced
+// replaces those of the same group or item. If there are as many as there may be, those that were replaced
 // and those of earlier contents go.
 func (e storedExperiment) with(a *adminpb.Acceptance) ([]*adminpb.Acceptance, error) {
 	list := slices.Clone(e.acceptances.list)
 	for i, one := range list {
-		if one.GetGroupId() == a.GetGroupId() && one.ExperimentEtag == a.ExperimentEtag {
+		if one.GetGroupId() == a.GetGroupId() && one.GetItemId() == a.GetItemId() && one.ExperimentEtag == a.ExperimentEtag {
 			list[i] = proto.CloneOf(one)
 			list[i].State = adminpb.Acceptance_REPLACED
 		}
 	}
-	if len(list) >= maxAcceptances {
+	if len(list) >= report.MaxAcceptances {
 		list = slices.DeleteFunc(list, func(one *adminpb.Acceptance) bool {
 			return one.State == adminpb.Acceptance_REPLACED || one.ExperimentEtag != e.experiment.Etag
 		})
 	}
-	if len(list) >= maxAcceptances {
+	if len(list) >= report.MaxAcceptances {
 		return nil, acceptanceLimit(e.name)
 	}
 	return append(list, a), nil
@@ -130,8 +130,9 @@ func (e storedExperiment) setAcceptances(r *adminpb.Report, in report.Input, fou
 	if len(e.acceptances.list) == 0 {
 		return nil
 	}
-	now := report.Standing{
+	now := report.AcceptanceContext{
 		FourEyes: fourEyes, Editors: e.experiment.GetPolicyEditors(), Seen: report.SeenOf(in), Callers: e.acceptances.callers,
+		Change: in.Change,
 	}
 	if e.needsRules() {
 		var err error
@@ -145,7 +146,7 @@ func (e storedExperiment) setAcceptances(r *adminpb.Report, in report.Input, fou
 
 // acceptanceLimit is RESOURCE_EXHAUSTED of an experiment with all the acceptances it may have.
 func acceptanceLimit(experiment Key) error {
-	limit := strconv.Itoa(maxAcceptances)
+	limit := strconv.Itoa(report.MaxAcceptances)
 	return apierror.New(codes.ResourceExhausted, apierror.ReasonAcceptanceLimit,
 		fmt.Sprintf("Experiment '%s' has %s acceptances, the most it may have. Delete one first, or change the experiment.", experiment, limit),
 		apierror.Facts{"resource": string(experiment), "limit": limit},

@@ -30,7 +30,7 @@ type Change struct {
 	// Writes are the resources that change, without the operation.
 	Writes []Write
 	// Policies are those in the event for the sidecars of the target's location; nil
-	// means the target's.
+	// means the target's, unless that is a dataset.
 	Policies []authz.PolicyName
 	// ended are the experiments that end by the change: their evidence is dropped.
 	ended []EvidenceName
@@ -43,17 +43,17 @@ type Change struct {
 	// that could be read, and nothing was required.
 	revision string
 	report   *adminpb.Report
-	// Settled is the sequence of the change that already made it so; with it,
+	// ExistingSequence is the sequence of the change that already made it so; with it,
 	// nothing is written but the operation. For a resource that is not there, it
 	// is NoSequence.
-	Settled int64
+	ExistingSequence int64
 }
 
-// NoSequence is the settled sequence of a change that no sidecar needs to apply.
+// NoSequence is the ExistingSequence of a change that no sidecar needs to apply.
 const NoSequence = -1
 
 // silent reports whether the change changes no resource.
-func (c *Change) silent() bool { return c.Settled != 0 }
+func (c *Change) silent() bool { return c.ExistingSequence != 0 }
 
 // Mutate works a change out, makes it and returns its operation, after waiting a
 // moment for the operation to be done. workOut is called again whenever the change
@@ -82,7 +82,7 @@ func (s *Server) Mutate(
 			return nil, err
 		}
 		s.dropEvidence(ctx, c.ended)
-		return s.settle(ctx, op)
+		return s.awaitBriefly(ctx, op)
 	}
 	return nil, s.tooManyRaces(ctx, workOut)
 }
@@ -119,11 +119,7 @@ func (s *Server) make(ctx context.Context, c *Change) (*storedOperation, error) 
 		Writes:     append(slices.Clip(c.Writes), operationPut),
 	}
 	if !c.silent() {
-		policies := c.Policies
-		if policies == nil {
-			policies = []authz.PolicyName{authz.PolicyName(c.Target.Policy())}
-		}
-		txn.Events = []Event{{c.Target.Location(), policies}}
+		txn.Events = []Event{c.event()}
 	}
 	commit := s.commit
 	if len(c.Writes) == 0 {
@@ -136,11 +132,23 @@ func (s *Server) make(ctx context.Context, c *Change) (*storedOperation, error) 
 	if err != nil {
 		return nil, s.refusal(ctx, c, err)
 	}
-	audit.FromContext(ctx).Changed(c.before, c.after)
+	audit.FromContext(ctx).Changed(audit.Etags{Before: c.before, After: c.after})
 	if op.sequence == 0 {
 		op.sequence = sequence
 	}
 	return op, nil
+}
+
+// event is what the sidecars of the target's location have to apply.
+func (c *Change) event() Event {
+	if IsDataset(c.Target) {
+		return Event{Location: c.Target.Location(), Datasets: []authz.DatasetName{authz.DatasetName(c.Target)}}
+	}
+	policies := c.Policies
+	if policies == nil {
+		policies = []authz.PolicyName{authz.PolicyName(c.Target.Policy())}
+	}
+	return Event{Location: c.Target.Location(), Policies: policies}
 }
 
 // refusal turns the error of a Txn into that of the call.

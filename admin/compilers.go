@@ -14,6 +14,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/rego"
+	"understudy/rego/change"
 	"understudy/rego/regotest"
 )
 
@@ -25,6 +26,8 @@ type Compiler interface {
 	// Test runs the tests of a policy, all of them within limit and of ctx. The error is as
 	// that of Compile, or context.DeadlineExceeded if the limit was too short.
 	Test(ctx context.Context, p *adminpb.Policy, limit time.Duration, options regotest.Options) (regotest.Report, error)
+	// Items returns in what a policy differs from the live one. The error is as that of Compile.
+	Items(ctx context.Context, live, candidate *adminpb.Policy) (*change.List, error)
 }
 
 // ErrNoCompiler says that nothing can compile a policy at the moment: nobody knows whether
@@ -46,6 +49,11 @@ func (localCompiler) Test(
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return authz.RunTests(limited, p, options)
+}
+
+func (localCompiler) Items(ctx context.Context, live, candidate *adminpb.Policy) (list *change.List, err error) {
+	background.Run(proto.Size(live)+proto.Size(candidate), func() { list, err = authz.Items(ctx, live, candidate) })
+	return list, err
 }
 
 // maxCompiled is the number of contents that are known to compile.

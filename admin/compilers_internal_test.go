@@ -10,7 +10,7 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// TestCompilersWait has as many compilations at once as there are processors. Whoever
+// TestCompilersWait has as many compilations at once as there are processors. Anyone who
 // waits does so no longer than its context.
 func TestCompilersWait(t *testing.T) {
 	c := newCompilers(nil)

@@ -58,7 +58,7 @@ func (s *Server) UpdateConfig(ctx context.Context, r *adminpb.UpdateConfigReques
 		if err != nil {
 			return nil, s.storeFailed(ctx, "updating "+string(name), err)
 		}
-		audit.FromContext(ctx).Changed(u.before, u.config.Etag)
+		audit.FromContext(ctx).Changed(audit.Etags{Before: u.before, After: u.config.Etag})
 		return u.config, nil
 	}
 	return nil, apierror.ConcurrentChange(name)
@@ -172,7 +172,7 @@ func (s *Server) withContent(ctx context.Context, stored StoredConfig, config *a
 	if config.Etag, err = content.ConfigEtag(config); err != nil {
 		return ConfigUpdate{}, err
 	}
-	write, err := NewPut(config.Name, config.Etag, config)
+	write, err := NewPut(Key(config.Name), config.Etag, config)
 	audit.FromContext(ctx).Fields(configChanges(stored.config, config))
 	return ConfigUpdate{config, stored.config.Etag, append([]Condition{stored.Unchanged()}, chain...), write}, err
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // What can be done with a resource whose record cannot be read: it was damaged, or another
-// version wrote it. It is DATA_LOSS to whoever needs its content, and nothing to all others:
+// version wrote it. It is DATA_LOSS to anyone who needs its content, and nothing to all others:
 // lists name it in `unreachable` (AIP-217). It can be replaced as a whole, and deleted.
 
 // Nothing here guesses at lost content: a replacement needs all fields from the caller. An
@@ -46,6 +46,8 @@ var damageHints = map[string]string{
 	reportKind.resourceType: "What a running sidecar published is replaced when it publishes next. Otherwise delete the experiment and " +
 		"create it again: its evidence begins anew.",
 	acceptanceKind.resourceType: "Accept what is to be accepted again: that takes the place of all acceptances of the experiment.",
+	datasetKind.resourceType:    replaceOrDelete,
+	versionKind.resourceType:    "Upload the content again.",
 	operationKind.resourceType:  "Delete it; what it was about is done or not done all the same.",
 }
 

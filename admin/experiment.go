@@ -148,6 +148,9 @@ type storedExperiment struct {
 	parent StoredPolicy
 	// acceptances are there for those who read them with it.
 	acceptances storedAcceptances
+	// items are in what it differs from its policy, for those who have read no contents because that
+	// is known; nil for others.
+	items *itemList
 }
 
 // exists reports whether there is such an experiment, be it damaged.
@@ -375,7 +378,7 @@ func experimentPut(experiment *adminpb.PolicyExperiment) (Put, error) {
 		return Put{}, err
 	}
 	experiment.Etag = etag
-	return NewPut(experiment.Name, etag, experiment)
+	return NewPut(Key(experiment.Name), etag, experiment)
 }
 
 // experimentLimit is RESOURCE_EXHAUSTED of a policy with all the experiments it

@@ -206,11 +206,20 @@ func TestHistoriesHaveOneOrder(t *testing.T) {
 				t.Parallel()
 				history := newHistory(t, b, seed).run()
 				if result := porcupine.CheckOperationsTimeout(linearModel, history, testkit.Patience); result != porcupine.Ok {
-					t.Errorf("the history of %d calls is %s", len(history), result)
+					t.Errorf("the history of %d calls is %s; their answers are %v", len(history), result, answers(history))
 				}
 			})
 		}
 	}
+}
+
+// answers counts the codes of a history: an answer that no order explains may be that of a store that was too slow.
+func answers(history []porcupine.Operation) map[codes.Code]int {
+	n := make(map[codes.Code]int)
+	for _, call := range history {
+		n[call.Output.(linearResult).code]++
+	}
+	return n
 }
 
 const (

@@ -32,8 +32,8 @@ type listRequest interface {
 // viewedRequest is what the requests of lists with a view have in addition.
 type viewedRequest interface{ GetView() adminpb.PolicyView }
 
-// listing is a list as it was asked for, parsed.
-type listing struct {
+// listQuery is a list as it was asked for, parsed.
+type listQuery struct {
 	filter aip.Filter
 	order  aip.Order
 	size   int
@@ -46,8 +46,8 @@ type listing struct {
 
 // parseListing parses what is common to lists. orderBy is empty where a list has no
 // order_by; more are further parts of the query.
-func parseListing(r listRequest, orderBy string, schema aip.Schema, more ...string) (listing, error) {
-	l := listing{token: r.GetPageToken(), query: append(more, r.GetFilter(), orderBy)}
+func parseListing(r listRequest, orderBy string, schema aip.Schema, more ...string) (listQuery, error) {
+	l := listQuery{token: r.GetPageToken(), query: append(more, r.GetFilter(), orderBy)}
 	var err error
 	if l.size, err = aip.PageSize(r.GetPageSize()); err != nil {
 		return l, apierror.Invalid(apierror.ReasonInvalidPageSize, "page_size", err.Error())
@@ -65,7 +65,7 @@ func parseListing(r listRequest, orderBy string, schema aip.Schema, more ...stri
 }
 
 // parseView parses how much of each item is returned.
-func (l *listing) parseView(v adminpb.PolicyView) error {
+func (l *listQuery) parseView(v adminpb.PolicyView) error {
 	if _, known := adminpb.PolicyView_name[int32(v)]; !known {
 		return apierror.Invalid(apierror.ReasonInvalidField, "view", "It is POLICY_VIEW_BASIC or POLICY_VIEW_FULL.")
 	}
@@ -76,7 +76,7 @@ func (l *listing) parseView(v adminpb.PolicyView) error {
 
 // read reads the records of a list, without their contents if they are not needed: these
 // records go nowhere but into the list.
-func (l *listing) read(ctx context.Context, s *Server, c Collection) ([]Record, error) {
+func (l *listQuery) read(ctx context.Context, s *Server, c Collection) ([]Record, error) {
 	if l.full || l.filter.Uses(content.Large) {
 		return s.List(ctx, Query{Collection: c})
 	}
@@ -94,7 +94,7 @@ func (l *listing) read(ctx context.Context, s *Server, c Collection) ([]Record, 
 const maxPageBytes = 3 << 20
 
 // page returns the page of the items that the filter matches, each as the view has it.
-func page[M proto.Message](l listing, items []M) ([]M, string, error) {
+func page[M proto.Message](l listQuery, items []M) ([]M, string, error) {
 	var matching []M
 	for _, m := range items {
 		if !l.filter.Match(m) {
@@ -136,6 +136,12 @@ var (
 	revisionSchema = aip.Schema{
 		Message: (&adminpb.PolicyRevision{}).ProtoReflect().Descriptor(), Search: []string{"name"},
 	}
+	datasetSchema = aip.Schema{
+		Message: (&adminpb.Dataset{}).ProtoReflect().Descriptor(), Search: []string{"name", "display_name"},
+	}
+	versionSchema = aip.Schema{
+		Message: (&adminpb.DatasetVersion{}).ProtoReflect().Descriptor(), Search: []string{"name"},
+	}
 	nodeSchema = aip.Schema{
 		Message: (&adminpb.Node{}).ProtoReflect().Descriptor(), Search: []string{"name"},
 	}
@@ -159,7 +165,7 @@ func (s *Server) ListPolicies(
 	if err != nil {
 		return nil, err
 	}
-	policies, unreachable, err := readAll(ctx, s, l, parent.In("policies"), r.GetShowDeleted(), func(p *adminpb.Policy, reconciling bool) bool {
+	policies, unreachable, err := readAll(ctx, s, l, listed{parent.In("policies"), r.GetShowDeleted()}, func(p *adminpb.Policy, reconciling bool) bool {
 		p.Reconciling = reconciling
 		return p.DeleteTime == nil || r.GetShowDeleted()
 	})
@@ -185,7 +191,7 @@ func (s *Server) ListPolicyExperiments(
 	if err := s.requireParent(ctx, parent); err != nil {
 		return nil, err
 	}
-	experiments, unreachable, err := readAll(ctx, s, l, parent.In("experiments"), true, func(e *adminpb.PolicyExperiment, reconciling bool) bool {
+	experiments, unreachable, err := readAll(ctx, s, l, listed{parent.In("experiments"), true}, func(e *adminpb.PolicyExperiment, reconciling bool) bool {
 		e.Reconciling = reconciling
 		return true
 	})
@@ -235,13 +241,19 @@ func (s *Server) requireParent(ctx context.Context, parent Key) error {
 	return nil
 }
 
-// readAll reads the resources of a collection. keep gets each with whether it is
+// listed is what a list reads: a collection, and of it the soft-deleted ones or not.
+type listed struct {
+	collection Collection
+	deleted    bool
+}
+
+// readAll reads the resources of a list. keep gets each with whether it is
 // reconciling and says whether it belongs to the list. The names of those that cannot be
 // read are returned apart: of soft-deleted ones, whose records expire, if they are wanted.
 func readAll[M authz.Resource](
-	ctx context.Context, s *Server, l listing, c Collection, deleted bool, keep func(m M, reconciling bool) bool,
+	ctx context.Context, s *Server, l listQuery, of listed, keep func(m M, reconciling bool) bool,
 ) (out []M, unreachable []string, err error) {
-	records, err := l.read(ctx, s, c)
+	records, err := l.read(ctx, s, of.collection)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -250,7 +262,7 @@ func readAll[M authz.Resource](
 		var none M
 		m, err := Decode(r, none.ProtoReflect().New().Interface().(M))
 		if err != nil {
-			if deleted || r.ExpireTime.IsZero() {
+			if of.deleted || r.ExpireTime.IsZero() {
 				unreachable = append(unreachable, string(r.Key))
 			}
 			continue
@@ -270,7 +282,7 @@ func readAll[M authz.Resource](
 
 // readOperations reads operations and brings each up to date. It returns the names of
 // those that cannot be read apart.
-func (s *Server) readOperations(ctx context.Context, l listing, c Collection) (
+func (s *Server) readOperations(ctx context.Context, l listQuery, c Collection) (
 	out []*longrunningpb.Operation, unreachable []string, err error,
 ) {
 	records, err := l.read(ctx, s, c)

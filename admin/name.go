@@ -2,6 +2,7 @@ package admin
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"understudy/admin/apierror"
@@ -55,6 +56,8 @@ var (
 	configKind     = locationKind.only("understudy.internal/Config", "config")
 	reportKind     = experimentKind.only("understudy.internal/Report", "report")
 	acceptanceKind = experimentKind.child("understudy.internal/Acceptance", "acceptances")
+	datasetKind    = locationKind.child("understudy.internal/Dataset", "datasets")
+	versionKind    = datasetKind.child("understudy.internal/DatasetVersion", "versions")
 )
 
 // child is the kind of the resources in a collection below the kind. The slice is copied:
@@ -93,18 +96,18 @@ func singular(collection string) string {
 
 // parse checks that name is a name of this kind and returns it as a Key. field is
 // the path of the name in the request.
-func (k kind) parse(field, name string) (Key, error) {
+func (k kind) parse(field apierror.Field, name string) (Key, error) {
 	return k.parseIDs(field, name, false)
 }
 
 // parseParent is parse for a parent in a List, where IDs may be wildcards.
-func (k kind) parseParent(field, name string) (Key, error) {
+func (k kind) parseParent(field apierror.Field, name string) (Key, error) {
 	return k.parseIDs(field, name, true)
 }
 
 // parseIDs checks the form before the IDs, so that the error of a name of another kind
 // shows the format.
-func (k kind) parseIDs(field, name string, wildcards bool) (Key, error) {
+func (k kind) parseIDs(field apierror.Field, name string, wildcards bool) (Key, error) {
 	if name == "" {
 		return "", apierror.Required(field, "Its format is "+k.pattern()+".")
 	}
@@ -143,7 +146,7 @@ func (k kind) split(name string) ([]string, bool) {
 
 // checkSegment checks one ID. That of a project is always one that this API has given;
 // others may have come through the Policyfile API.
-func checkSegment(field, collection, id string, wildcards bool) error {
+func checkSegment(field apierror.Field, collection, id string, wildcards bool) error {
 	switch {
 	case collection == "projects":
 		if !strictID.MatchString(id) {
@@ -161,7 +164,7 @@ func checkSegment(field, collection, id string, wildcards bool) error {
 }
 
 // checkID checks an ID that a caller chooses for a new resource.
-func checkID(field, id string) error {
+func checkID(field apierror.Field, id string) error {
 	if id == "" {
 		return apierror.Required(field, idRule)
 	}
@@ -174,7 +177,9 @@ func checkID(field, id string) error {
 // Type returns the type of google.api.resource that the key is a name of, for errors;
 // empty for what the API does not have, such as the documents of Chef's API.
 func (k Key) Type() string {
-	for _, kind := range []kind{policyKind, experimentKind, revisionKind, operationKind, nodeKind, configKind, reportKind, acceptanceKind} {
+	for _, kind := range []kind{
+		policyKind, experimentKind, revisionKind, operationKind, nodeKind, configKind, reportKind, acceptanceKind, datasetKind, versionKind,
+	} {
 		if _, ok := kind.split(string(k)); ok {
 			return kind.resourceType
 		}
@@ -190,7 +195,7 @@ func (k Key) String() string { return string(k) }
 const ReservedLocation = "global"
 
 // notReserved refuses the reserved location, named by a field, for what is to be live.
-func notReserved(field string, location Key) error {
+func notReserved(field apierror.Field, location Key) error {
 	if location.ID() != ReservedLocation {
 		return nil
 	}
@@ -204,21 +209,21 @@ func ValidID(id string) bool { return strictID.MatchString(id) }
 // ConfigOf returns the name of a location's configuration.
 func ConfigOf(location Key) Key { return location + "/config" }
 
-// iam is the collection in which the bindings of a project, a location or a policy are kept.
+// iam is the collection in which the bindings of a project, a location, a policy or a dataset are kept.
 // It has one record, so that they get an expiry and go in the ways of collections.
 func (k Key) iam() Collection { return k.In("iamPolicies") }
 
-// IAMPolicyOf returns the key of the bindings of a project, a location or a policy
-// (admin/iam). Those of a policy expire, come back and go together with it.
+// IAMPolicyOf returns the key of the bindings of a project, a location, a policy or a dataset
+// (admin/iam). Those of the last two expire, come back and go together with them.
 func IAMPolicyOf(resource Key) Key { return resource.iam().Key("bindings") }
 
-// Lineage returns the project, the location and the policy that a resource name belongs to
-// or is, as far as it has them: an ID that is none, such as the wildcard, ends it.
+// Lineage returns the project, the location and the policy or dataset that a resource name
+// belongs to or is, as far as it has them: an ID that is none, such as the wildcard, ends it.
 func Lineage(name string) []Key {
 	var out []Key
 	segments := strings.SplitN(name, "/", 2*len(policyKind.collections)+1)
-	for i, collection := range policyKind.collections {
-		if len(segments) < 2*i+2 || segments[2*i] != collection || checkSegment("", collection, segments[2*i+1], false) != nil {
+	for i := range policyKind.collections {
+		if len(segments) < 2*i+2 || !boundAt(i, segments[2*i]) || checkSegment("", segments[2*i], segments[2*i+1], false) != nil {
 			break
 		}
 		out = append(out, Key(strings.Join(segments[:2*i+2], "/")))
@@ -226,19 +231,35 @@ func Lineage(name string) []Key {
 	return out
 }
 
+// boundAt reports whether resources of a collection, at a depth from 0, can have bindings.
+func boundAt(depth int, collection string) bool {
+	return slices.ContainsFunc(boundKinds, func(k kind) bool {
+		return len(k.collections) == depth+1 && k.collections[depth] == collection
+	})
+}
+
+// boundKinds are those of the resources that can have bindings of their own.
+var boundKinds = []kind{projectKind, locationKind, policyKind, datasetKind}
+
 // ParseBound checks that name is that of a resource that can have bindings of its own: a
-// project, a location or a policy. field is the path of the name in the request.
-func ParseBound(field, name string) (Key, error) {
+// project, a location, a policy or a dataset. field is the path of the name in the request.
+func ParseBound(field apierror.Field, name string) (Key, error) {
 	if name == "" {
-		return "", apierror.Required(field, "It is a project, a location or a policy, such as "+projectKind.pattern()+".")
+		return "", apierror.Required(field, "It is a project, a location, a policy or a dataset, such as "+projectKind.pattern()+".")
 	}
-	for _, k := range []kind{projectKind, locationKind, policyKind} {
+	for _, k := range boundKinds {
 		if _, ok := k.split(name); ok {
 			return k.parse(field, name)
 		}
 	}
-	return "", apierror.InvalidName(field, "Bindings are those of a project, a location or a policy. The format of the name is "+
-		projectKind.pattern()+", "+locationKind.pattern()+" or "+policyKind.pattern()+".")
+	return "", apierror.InvalidName(field, "Bindings are those of a project, a location, a policy or a dataset. The format of the name is "+
+		projectKind.pattern()+", "+locationKind.pattern()+", "+policyKind.pattern()+" or "+datasetKind.pattern()+".")
+}
+
+// IsDataset reports whether a key is the name of a dataset.
+func IsDataset(k Key) bool {
+	_, ok := datasetKind.split(string(k))
+	return ok
 }
 
 // reportOf returns the name of an experiment's report, and experimentOf that of the

@@ -14,13 +14,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
-	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/admin/access"
 	"understudy/admin/apierror"
 	adminpb "understudy/admin/v1"
-	"understudy/authz/background"
 )
 
 // An operation is stored together with the change that it is about, by the same Txn, and
@@ -45,6 +43,8 @@ const (
 	VerbCommit       Verb = "commit"
 	VerbRollback     Verb = "rollback"
 	VerbPromote      Verb = "promote"
+	VerbUpload       Verb = "upload"
+	VerbPatch        Verb = "patch"
 )
 
 // storedOperation is an operation as it is kept: with its result from the start,
@@ -82,10 +82,10 @@ func (s *Server) newOperation(ctx context.Context, c *Change) (*storedOperation,
 		expire: now.Add(operationsKept),
 	}
 	op.wrapper = wrapMetadata(c, op.metadata)
-	if c.Settled > 0 {
-		op.sequence = c.Settled
+	if c.ExistingSequence > 0 {
+		op.sequence = c.ExistingSequence
 	}
-	if c.Settled == NoSequence {
+	if c.ExistingSequence == NoSequence {
 		op.end(now)
 	}
 	return op, setResponse(op.message, c.Response)
@@ -126,7 +126,7 @@ func packedTypes(field protoreflect.FieldDescriptor) []protoreflect.MessageDescr
 		&adminpb.StopPreviewPolicyExperimentMetadata{}, &adminpb.CommitPolicyExperimentMetadata{},
 	}
 	if field.Name() == "response" {
-		held = []proto.Message{&adminpb.Policy{}, &adminpb.PolicyExperiment{}, &adminpb.PromotePoliciesResponse{}}
+		held = []proto.Message{&adminpb.Policy{}, &adminpb.PolicyExperiment{}, &adminpb.PromotePoliciesResponse{}, &adminpb.Dataset{}}
 	}
 	var out []protoreflect.MessageDescriptor
 	for _, m := range held {
@@ -174,7 +174,7 @@ func (op *storedOperation) put() (Put, error) {
 		return Put{}, err
 	}
 	op.etag = NewID()
-	p, err := NewPut(op.message.Name, op.etag, op.message)
+	p, err := NewPut(Key(op.message.Name), op.etag, op.message)
 	p.ExpireTime = op.expire
 	p.Sequence = op.sequence
 	return p, err
@@ -292,86 +292,6 @@ func (op *storedOperation) forCaller() (*longrunningpb.Operation, error) {
 	return op.message, nil
 }
 
-// settle waits for an operation that was just stored to be done, but not for long.
-func (s *Server) settle(ctx context.Context, op *storedOperation) (*longrunningpb.Operation, error) {
-	if err := s.await(ctx, op, settleTime); err != nil {
-		// The change is stored: a store that is lost now is no reason to call it
-		// a failure.
-		s.log.WarnContext(ctx, "it is not known whether an operation is done", "operation", op.message.Name, "error", err)
-	}
-	return op.forCaller()
-}
-
-// await brings an operation up to date until it has ended, the context is done or
-// the time is over.
-func (s *Server) await(ctx context.Context, op *storedOperation, atMost time.Duration) (err error) {
-	background.Wait(ctx, func() { err = s.poll(ctx, op, atMost) })
-	return err
-}
-
-// poll refreshes an operation at growing intervals: most changes are applied within
-// milliseconds, and a caller that waits for minutes must not load the store.
-func (s *Server) poll(ctx context.Context, op *storedOperation, atMost time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, atMost)
-	defer cancel()
-	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		if err := s.refresh(ctx, op); err != nil || op.ended() {
-			return ignoreTimeout(ctx, err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pause):
-		}
-	}
-}
-
-// ignoreTimeout takes an error for none if the time was over by then: the wait has ended
-// as it should, and the store may have failed by that deadline alone.
-func ignoreTimeout(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
-// refresh brings an operation up to date. One that ends is stored as it ended, so
-// that it stays so whatever becomes of the nodes.
-func (s *Server) refresh(ctx context.Context, op *storedOperation) error {
-	if op.ended() {
-		return nil
-	}
-	target := Key(op.metadata.Target)
-	nodes, err := s.store.Nodes(ctx, target.Location())
-	if err != nil {
-		return err
-	}
-	if !op.progress(nodes, s.now()) {
-		return nil
-	}
-	return s.replaceOperation(ctx, op, s.commitAside)
-}
-
-// replaceOperation stores a new version of an operation. One that was deleted or
-// replaced meanwhile is left alone: others see to it.
-func (s *Server) replaceOperation(
-	ctx context.Context, op *storedOperation, commit func(context.Context, Txn) (int64, error),
-) error {
-	known := Exists{Key: Key(op.message.Name), Etag: op.etag}
-	write, err := op.put()
-	if err != nil {
-		return err
-	}
-	_, err = commit(ctx, Txn{
-		ID: NewID(), Project: known.Key.Project(),
-		Conditions: []Condition{known}, Writes: []Write{write},
-	})
-	if failed := (*ConditionError)(nil); asCondition(err, &failed) {
-		return nil
-	}
-	return err
-}
-
 // setResponse makes m the result of an operation.
 func setResponse(op *longrunningpb.Operation, m proto.Message) error {
 	packed, err := anypb.New(m)
@@ -380,111 +300,4 @@ func setResponse(op *longrunningpb.Operation, m proto.Message) error {
 	}
 	op.Result = &longrunningpb.Operation_Response{Response: packed}
 	return nil
-}
-
-// maxWait bounds a WaitOperation, and is the timeout of one that gives none.
-const maxWait = time.Minute
-
-// GetOperation returns the latest state of an operation (AIP-151).
-func (s *Server) GetOperation(
-	ctx context.Context, r *longrunningpb.GetOperationRequest,
-) (*longrunningpb.Operation, error) {
-	op, err := s.readOperationNamed(ctx, r.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return s.current(ctx, op)
-}
-
-// WaitOperation returns once the operation is done or the timeout is over,
-// whichever is first.
-func (s *Server) WaitOperation(
-	ctx context.Context, r *longrunningpb.WaitOperationRequest,
-) (*longrunningpb.Operation, error) {
-	op, err := s.readOperationNamed(ctx, r.GetName())
-	if err != nil {
-		return nil, err
-	}
-	timeout := maxWait
-	if r.GetTimeout() != nil {
-		timeout = min(r.GetTimeout().AsDuration(), maxWait)
-	}
-	if timeout < 0 {
-		return nil, apierror.Invalid(apierror.ReasonInvalidField, "timeout", "The timeout cannot be negative.")
-	}
-	if err := s.await(ctx, op, timeout); err != nil {
-		return nil, s.storeFailed(ctx, "waiting for "+op.message.Name, err)
-	}
-	return op.forCaller()
-}
-
-// CancelOperation notes that a cancellation was asked for. The change is stored
-// already, so it stays and is applied all the same (AIP-151: best effort).
-func (s *Server) CancelOperation(
-	ctx context.Context, r *longrunningpb.CancelOperationRequest,
-) (*emptypb.Empty, error) {
-	op, err := s.readOperationNamed(ctx, r.GetName())
-	if err != nil {
-		return nil, err
-	}
-	if err := s.refresh(ctx, op); err != nil {
-		return nil, s.storeFailed(ctx, "reading "+op.message.Name, err)
-	}
-	if !op.ended() && !op.metadata.CancelRequested {
-		op.metadata.CancelRequested = true
-		if err := s.replaceOperation(ctx, op, s.commit); err != nil {
-			return nil, s.storeFailed(ctx, "cancelling "+op.message.Name, err)
-		}
-	}
-	return &emptypb.Empty{}, nil
-}
-
-// DeleteOperation forgets an operation. It does not cancel it.
-func (s *Server) DeleteOperation(
-	ctx context.Context, r *longrunningpb.DeleteOperationRequest,
-) (*emptypb.Empty, error) {
-	name, err := operationKind.parse("name", r.GetName())
-	if err != nil {
-		return nil, err
-	}
-	_, err = s.commit(ctx, Txn{
-		ID: NewID(), Project: name.Project(),
-		Conditions: []Condition{Exists{Key: name}}, Writes: []Write{Delete{name}},
-	})
-	if failed := (*ConditionError)(nil); asCondition(err, &failed) {
-		return nil, apierror.NotFound(name)
-	}
-	if err != nil {
-		return nil, s.storeFailed(ctx, "deleting "+string(name), err)
-	}
-	return &emptypb.Empty{}, nil
-}
-
-// readOperationNamed reads an operation as calls name it. The error of one that cannot be
-// read is DATA_LOSS.
-func (s *Server) readOperationNamed(ctx context.Context, given string) (*storedOperation, error) {
-	name, err := operationKind.parse("name", given)
-	if err != nil {
-		return nil, err
-	}
-	records, err := s.Get(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if records[0].Key == "" {
-		return nil, apierror.NotFound(name)
-	}
-	op, err := readOperation(records[0])
-	if err != nil {
-		return nil, s.damaged(ctx, name, err)
-	}
-	return op, nil
-}
-
-// current brings an operation up to date and returns it as callers see it.
-func (s *Server) current(ctx context.Context, op *storedOperation) (*longrunningpb.Operation, error) {
-	if err := s.refresh(ctx, op); err != nil {
-		return nil, s.storeFailed(ctx, "reading "+op.message.Name, err)
-	}
-	return op.forCaller()
 }

@@ -50,7 +50,7 @@ func (s *Server) CreatePolicy(
 		if err != nil {
 			return nil, err
 		}
-		return s.creation(ctx, VerbCreate, name, stored, r.GetPolicy(), r.GetValidateOnly())
+		return s.creation(ctx, newPolicy{VerbCreate, name, r.GetPolicy()}, stored, r.GetValidateOnly())
 	})
 }
 
@@ -197,15 +197,21 @@ func (s *Server) AsPolicy(ctx context.Context, r Record) StoredPolicy {
 	return StoredPolicy{Record: r, Policy: policy}
 }
 
+// newPolicy is a policy that is to be created.
+type newPolicy struct {
+	// verb is that of the call, which may be an update.
+	verb  Verb
+	name  Key
+	given *adminpb.Policy
+}
+
 // creation works out the creation of a policy. A soft-deleted one keeps its ID
 // until it is purged (AIP-164).
-func (s *Server) creation(
-	ctx context.Context, v Verb, name Key, stored StoredPolicy, given *adminpb.Policy, validateOnly bool,
-) (*Change, error) {
-	policy := proto.CloneOf(given)
+func (s *Server) creation(ctx context.Context, p newPolicy, stored StoredPolicy, validateOnly bool) (*Change, error) {
+	policy := proto.CloneOf(p.given)
 	aip.ClearOutputOnly(policy)
-	policy.Name = string(name)
-	if err := notReserved("parent", Key(name.Location())); err != nil {
+	policy.Name = string(p.name)
+	if err := notReserved("parent", Key(p.name.Location())); err != nil {
 		return nil, err
 	}
 	if err := s.ValidatePolicy(ctx, "policy", policy, nil); err != nil {
@@ -215,21 +221,21 @@ func (s *Server) creation(
 		return nil, policyExists(stored)
 	}
 	if validateOnly {
-		return &Change{Target: name, Response: policy}, nil
+		return &Change{Target: p.name, Response: policy}, nil
 	}
 	now := timestamppb.New(s.now())
 	policy.Uid, policy.CreateTime, policy.UpdateTime = NewID(), now, now
 	if err := NameContent(policy, ""); err != nil {
 		return nil, err
 	}
-	writes, err := newPolicyWrites(ctx, policy, activation{verb: v})
+	writes, err := newPolicyWrites(ctx, policy, activation{verb: p.verb})
 	if err != nil {
 		return nil, err
 	}
 	return &Change{
-		Target:     name,
-		Verb:       v,
-		Conditions: []Condition{Absent{name}},
+		Target:     p.name,
+		Verb:       p.verb,
+		Conditions: []Condition{Absent{p.name}},
 		Writes:     writes,
 		after:      policy.Etag,
 		Response:   policy,
@@ -262,7 +268,7 @@ func (s *Server) creationByUpdate(
 	if err := checkID("policy.name", name.ID()); err != nil {
 		return nil, err
 	}
-	return s.creation(ctx, VerbUpdate, name, stored, r.GetPolicy(), r.GetValidateOnly())
+	return s.creation(ctx, newPolicy{VerbUpdate, name, r.GetPolicy()}, stored, r.GetValidateOnly())
 }
 
 // policyUpdate works out the update of a policy that is there.
@@ -293,22 +299,29 @@ func (s *Server) policyUpdate(
 	return s.policyReplacement(ctx, activation{verb: VerbUpdate}, stored, policy)
 }
 
-// MakeLive works out how given content, with the ID of its revision, becomes the live policy
-// of a name. One that is soft-deleted is replaced: it keeps its ID from this API only.
-func (s *Server) MakeLive(
-	ctx context.Context, field string, name Key, stored StoredPolicy, given *adminpb.Policy, revision string,
-) (*Change, error) {
+// NewContent is content that is to become live.
+type NewContent struct {
+	// Field is where the content is in the request.
+	Field  apierror.Field
+	Policy *adminpb.Policy
+	// Revision is the ID that its revision gets.
+	Revision string
+}
+
+// MakeLive works out how given content becomes the live policy of a name. One that is
+// soft-deleted is replaced: it keeps its ID from this API only.
+func (s *Server) MakeLive(ctx context.Context, name Key, stored StoredPolicy, given NewContent) (*Change, error) {
 	now := timestamppb.New(s.now())
 	policy := &adminpb.Policy{Name: string(name), Uid: NewID(), CreateTime: now}
 	if stored.Readable() {
 		policy = proto.CloneOf(stored.Policy)
 	}
-	content.Copy(policy, given)
+	content.Copy(policy, given.Policy)
 	policy.UpdateTime = now
-	if err := s.ValidatePolicy(ctx, field, policy, stored.Policy); err != nil {
+	if err := s.ValidatePolicy(ctx, given.Field, policy, stored.Policy); err != nil {
 		return nil, err
 	}
-	if err := NameContent(policy, revision); err != nil {
+	if err := NameContent(policy, given.Revision); err != nil {
 		return nil, err
 	}
 	c := &Change{
@@ -381,7 +394,7 @@ func SoftDeletion(live *adminpb.Policy, now time.Time) (*adminpb.Policy, Put, er
 	policy := proto.CloneOf(live)
 	policy.DeleteTime, policy.UpdateTime = timestamppb.New(now), timestamppb.New(now)
 	policy.PurgeTime = timestamppb.New(now.Add(purgeAfter))
-	write, err := NewPut(policy.Name, policy.Etag, policy)
+	write, err := NewPut(Key(policy.Name), policy.Etag, policy)
 	write.ExpireTime = policy.PurgeTime.AsTime()
 	return policy, write, err
 }
@@ -408,7 +421,7 @@ func (s *Server) policyRestoration(ctx context.Context, stored StoredPolicy) (*C
 // matchEtag checks a caller's etag, if there is one, bytewise (AIP-154).
 func matchEtag(name Key, given, current string) error {
 	if given != "" && given != current {
-		return apierror.EtagMismatch(name, apierror.ReasonEtagMismatch, given, current)
+		return apierror.EtagMismatch(name, apierror.ReasonEtagMismatch, apierror.Versions{Given: given, Current: current})
 	}
 	return nil
 }
@@ -416,19 +429,19 @@ func matchEtag(name Key, given, current string) error {
 // UnchangedResource is the change of a resource that already is as it should be.
 func UnchangedResource(v Verb, r Record, m proto.Message) *Change {
 	return &Change{
-		Target:     r.Key,
-		Verb:       v,
-		Conditions: []Condition{Unchanged{r.Key, r.Sequence}},
-		before:     r.Etag,
-		after:      r.Etag,
-		Response:   m,
-		Settled:    r.Sequence,
+		Target:           r.Key,
+		Verb:             v,
+		Conditions:       []Condition{Unchanged{r.Key, r.Sequence}},
+		before:           r.Etag,
+		after:            r.Etag,
+		Response:         m,
+		ExistingSequence: r.Sequence,
 	}
 }
 
 // nothingToDelete is the change of a delete with allow_missing (AIP-135).
 func nothingToDelete(name Key, m proto.Message) *Change {
-	return &Change{Target: name, Verb: VerbDelete, Response: m, Settled: NoSequence}
+	return &Change{Target: name, Verb: VerbDelete, Response: m, ExistingSequence: NoSequence}
 }
 
 // policyDeleted is FAILED_PRECONDITION of a soft-deleted policy.

@@ -79,7 +79,7 @@ func (s *Server) setPreview(
 		if err := set(experiment); err != nil {
 			return nil, err
 		}
-		write, err := NewPut(experiment.Name, experiment.Etag, experiment)
+		write, err := NewPut(Key(experiment.Name), experiment.Etag, experiment)
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func checkCommit(stored storedExperiment, r *adminpb.CommitPolicyExperimentReque
 		return err
 	}
 	if given, current := r.GetParentEtag(), stored.parent.Policy.Etag; given != "" && given != current {
-		return apierror.EtagMismatch(stored.name.Policy(), apierror.ReasonParentEtagMismatch, given, current)
+		return apierror.EtagMismatch(stored.name.Policy(), apierror.ReasonParentEtagMismatch, apierror.Versions{Given: given, Current: current})
 	}
 	return nil
 }

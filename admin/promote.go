@@ -71,7 +71,7 @@ func (s *Server) mayPromoteTo(ctx context.Context, location string) error {
 	if s.authorizer == nil {
 		return nil
 	}
-	return s.authorizer.Authorize(ctx, access.PoliciesPromote, location) //nolint:wrapcheck // a status
+	return s.authorizer.Authorize(ctx, access.PoliciesPromote, location)
 }
 
 // seenPolicy is a policy to promote, in the versions that the caller has seen.
@@ -93,7 +93,7 @@ func parsePromoted(from Key, given []*adminpb.PromotedPolicy) ([]seenPolicy, err
 	var seen []seenPolicy
 	named := make(map[Key]bool)
 	for i, p := range given {
-		field := fmt.Sprintf("policies[%d].revision", i)
+		field := apierror.Field(fmt.Sprintf("policies[%d].revision", i))
 		revision, err := revisionKind.parse(field, p.GetRevision())
 		switch {
 		case err != nil:
@@ -141,10 +141,10 @@ func (s *Server) Promote(ctx context.Context, p *Promotion, validateOnly bool) (
 		return nil, err
 	}
 	response := &adminpb.PromotePoliciesResponse{}
-	c := &Change{Target: p.To, Verb: VerbPromote, Conditions: p.conditions, Response: response, Settled: NoSequence}
+	c := &Change{Target: p.To, Verb: VerbPromote, Conditions: p.conditions, Response: response, ExistingSequence: NoSequence}
 	for _, pair := range p.Pairs {
 		if pair.same() {
-			c.Settled = max(c.Settled, pair.Target.Record.Sequence)
+			c.ExistingSequence = max(c.ExistingSequence, pair.Target.Record.Sequence)
 			response.Policies = append(response.Policies, pair.Target.Policy)
 			continue
 		}
@@ -160,7 +160,7 @@ func (s *Server) Promote(ctx context.Context, p *Promotion, validateOnly bool) (
 		response.Policies = append(response.Policies, policy)
 	}
 	if len(c.Policies) > 0 {
-		c.Settled = 0
+		c.ExistingSequence = 0
 	}
 	return c, nil
 }
@@ -186,7 +186,7 @@ func (s *Server) promotedPolicy(ctx context.Context, p Promoted) (*adminpb.Polic
 	}
 	content.Copy(policy, p.Source.Policy)
 	policy.UpdateTime = now
-	field := fmt.Sprintf("policies[%q]", p.Source.Record.Key.ID())
+	field := apierror.Field(fmt.Sprintf("policies[%q]", p.Source.Record.Key.ID()))
 	if err := content.CheckDepth(field, policy, p.Target.Policy); err != nil {
 		return nil, nil, err
 	}

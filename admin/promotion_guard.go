@@ -136,11 +136,10 @@ func (s *Server) checkEvidence(
 	if err != nil {
 		return err
 	}
-	judged := report.Build(in)
-	if err := stored.setAcceptances(judged, in, fourEyes); err != nil {
+	judged, err := s.judgeBy(ctx, stored, in, standard{location: required, fourEyes: fourEyes})
+	if err != nil {
 		return err
 	}
-	report.SetResults(judged, required, nil, report.Committer{})
 	if unmet := report.Unmet(judged); len(unmet) > 0 {
 		return apierror.RequirementsNotMet(stored.name, unmet)
 	}

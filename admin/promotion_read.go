@@ -31,7 +31,7 @@ func (s *Server) readSeen(ctx context.Context, from, to Key, seen []seenPolicy) 
 	}
 	for i, pair := range p.Pairs {
 		if live := pair.Source.Policy.Revision; live != string(seen[i].revision) {
-			return nil, apierror.RevisionNotLive(names[i], string(seen[i].revision), live)
+			return nil, apierror.RevisionNotLive(names[i], apierror.Versions{Given: string(seen[i].revision), Current: live})
 		}
 	}
 	if err := s.readTargets(ctx, p, false); err != nil {

@@ -8,8 +8,8 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// TestPackageIsFolder holds the proto's package against its path (AIP-191), and that
-// against the Go import path: clients in any language import one and the same path.
+// TestPackageIsFolder holds the proto's package against its path (AIP-191): clients in any
+// language import one and the same path.
 func TestPackageIsFolder(t *testing.T) {
 	file := adminpb.File_understudy_admin_v1_admin_proto
 	folder := path.Dir(file.Path())
@@ -17,6 +17,6 @@ func TestPackageIsFolder(t *testing.T) {
 		t.Errorf("the package is %s, the folder is %s", got, folder)
 	}
 	if folder != "understudy/admin/v1" {
-		t.Errorf("the folder is %s, the Go package is understudy/admin/v1", folder)
+		t.Errorf("the folder is %s, want understudy/admin/v1", folder)
 	}
 }

@@ -57,7 +57,7 @@ func (s *Server) ListSummaries(ctx context.Context, query Query) ([]Summary, err
 func PolicyOfOperation(ctx context.Context, store Store, name string) (Key, error) {
 	key, err := operationKind.parse("name", name)
 	if err != nil {
-		return "", nil //nolint:nilerr // what is no name of an operation has no policy
+		return "", nil // what is no name of an operation has no policy
 	}
 	records, err := store.Get(ctx, key)
 	if err != nil || records[0].Key == "" {
@@ -65,7 +65,7 @@ func PolicyOfOperation(ctx context.Context, store Store, name string) (Key, erro
 	}
 	op, err := readOperation(records[0])
 	if err != nil {
-		return "", nil //nolint:nilerr // it is as if it were not there, and says nothing of itself
+		return "", nil // it is as if it were not there, and says nothing of itself
 	}
 	return Key(op.metadata.Target).Policy(), nil
 }
@@ -106,19 +106,19 @@ func (s *Server) Commit(ctx context.Context, what Key, workOut func(context.Cont
 func (s *Server) commit(ctx context.Context, txn Txn) (int64, error) {
 	entry := audit.FromContext(ctx)
 	if err := entry.Reserve(); err != nil {
-		return 0, err //nolint:wrapcheck // storeFailed knows it
+		return 0, err
 	}
 	sequence, err := s.store.Commit(ctx, txn)
 	if failed := (*ConditionError)(nil); !asCondition(err, &failed) && !errors.Is(err, ErrUnavailable) {
 		entry.Made()
 	}
-	return sequence, err //nolint:wrapcheck // it is that of the store
+	return sequence, err
 }
 
 // commitAside commits a Txn that is no change in the eyes of the audit log: operations as they
 // are seen to end, and those of calls that find all to be so already.
 func (s *Server) commitAside(ctx context.Context, txn Txn) (int64, error) {
-	return s.store.Commit(ctx, txn) //nolint:wrapcheck // it is that of the store
+	return s.store.Commit(ctx, txn)
 }
 
 // UnchangedRecord is the condition under which key still is as it was read.
@@ -141,8 +141,8 @@ func Decode[M authz.Resource](r Record, m M) (M, error) {
 }
 
 // NewPut is the Put of a resource under its name.
-func NewPut(name, etag string, m proto.Message) (Put, error) {
-	p := Put{Key: Key(name), Etag: etag}
+func NewPut(name Key, etag string, m proto.Message) (Put, error) {
+	p := Put{Key: name, Etag: etag}
 	err := p.setValue(m)
 	return p, err
 }
@@ -180,7 +180,7 @@ func StoreFailed(ctx context.Context, log *slog.Logger, doing string, err error)
 		log.ErrorContext(ctx, "content could not be compiled", "doing", doing, "error", err)
 		return apierror.New(codes.Unavailable, apierror.ReasonCompilerUnavailable,
 			"The process in which policies are compiled cannot be used at the moment; nothing was changed. Try again later.", nil)
-	case errors.Is(err, audit.ErrNoPlace):
+	case errors.Is(err, audit.ErrNoSlot):
 		return apierror.New(codes.Unavailable, apierror.ReasonAuditUnavailable,
 			"Every change has to be recorded, and the queue of records is full: their collector is away. Nothing was changed. Try again later.", nil)
 	}

@@ -39,13 +39,15 @@ func (s *Server) GetReport(ctx context.Context, r *adminpb.GetReportRequest) (*a
 }
 
 // readReported reads what a report is made of, but for the evidence: an experiment that can be
-// read, and the configuration of its location. A report names the two versions, and shows
-// nothing of what is in them, so the contents are read only where something accepted is held
-// against them.
+// read, and the configuration of its location. The contents are read only where something accepted
+// is held against them, or where it is not known in what these two versions differ.
 func (s *Server) readReported(ctx context.Context, name Key) (storedExperiment, StoredConfig, error) {
 	stored, guard, err := s.readGuarded(ctx, name, s.summarized)
-	if err == nil && stored.readable() == nil && stored.needsRules() {
-		stored, guard, err = s.readGuarded(ctx, name, s.Get)
+	if err == nil && stored.readable() == nil {
+		stored.items = s.itemLists.find(stored.pair())
+		if stored.needsRules() || stored.items == nil {
+			stored, guard, err = s.readGuarded(ctx, name, s.Get)
+		}
 	}
 	if err != nil {
 		return stored, StoredConfig{}, err
@@ -120,11 +122,30 @@ func (s *Server) judge(
 ) (*adminpb.Report, error) {
 	location := config.Requirements()
 	fourEyes := location.GetRequireDifferentCommitter() || call.GetRequireDifferentCommitter()
+	return s.judgeBy(ctx, stored, in, standard{location: location, call: call, fourEyes: fourEyes, by: committer(ctx, stored)})
+}
+
+// standard is what a report is held against.
+type standard struct {
+	// location and call are what each of them requires; nil if that is nothing.
+	location, call *adminpb.CommitRequirements
+	// fourEyes says that nobody who has set the policy may have accepted anything.
+	fourEyes bool
+	by       report.Committer
+}
+
+// judgeBy makes a report and holds it against what was accepted, and against a standard.
+func (s *Server) judgeBy(ctx context.Context, stored storedExperiment, in report.Input, by standard) (_ *adminpb.Report, err error) {
+	in.Change, err = s.itemsOf(ctx, stored)
+	if err != nil && (report.DemandsItems(by.location) || report.DemandsItems(by.call)) {
+		return nil, s.storeFailed(ctx, "comparing "+string(stored.name)+" with its policy", err)
+	}
 	r := report.Build(in)
-	if err := stored.setAcceptances(r, in, fourEyes); err != nil {
+	if err := stored.setAcceptances(r, in, by.fourEyes); err != nil {
 		return nil, err
 	}
-	report.SetResults(r, location, call, committer(ctx, stored))
+	report.FinishItems(r, in.Change)
+	report.SetResults(r, by.location, by.call, by.by)
 	return r, nil
 }
 
@@ -144,7 +165,7 @@ func (s *Server) reportInput(ctx context.Context, stored storedExperiment) (repo
 	if err := kept.damage(); err != nil {
 		return report.Input{}, s.damaged(ctx, name, err)
 	}
-	if len(kept.Settled) == 0 && len(kept.Tallies) == 0 {
+	if len(kept.Compacted) == 0 && len(kept.Tallies) == 0 {
 		if err := s.stillThere(ctx, stored); err != nil {
 			return report.Input{}, err
 		}
@@ -157,7 +178,7 @@ func (s *Server) reportInput(ctx context.Context, stored storedExperiment) (repo
 	for i, t := range kept.Tallies {
 		published[i] = report.Published{Node: t.Node, Value: t.Value, Age: t.Age}
 	}
-	collected, err := report.Collect(stored.experiment.GetUid(), stored.experiment.Etag, kept.Settled, published)
+	collected, err := report.Collect(report.Content{UID: stored.experiment.GetUid(), Etag: stored.experiment.Etag}, kept.Compacted, published)
 	if err != nil {
 		return report.Input{}, s.damaged(ctx, name, err)
 	}
@@ -186,7 +207,7 @@ func (s *Server) stillThere(ctx context.Context, stored storedExperiment) error 
 // would be too small, and could let pass what must not.
 func (e Evidence) damage() error {
 	if e.Damage != nil {
-		return fmt.Errorf("reading the settled evidence: %w", e.Damage)
+		return fmt.Errorf("reading the compacted evidence: %w", e.Damage)
 	}
 	if len(e.Damaged) > 0 {
 		return fmt.Errorf("the store cannot read the tallies %q", e.Damaged)
@@ -209,7 +230,7 @@ func liveNodes(nodes []NodeReport, policy Key) []string {
 func (e storedExperiment) evidence() EvidenceName { return EvidenceName{e.name, e.experiment.GetUid()} }
 
 // dropEvidence drops the evidence of experiments that are gone. What fails is left to the
-// settler, which drops what has no experiment.
+// compactor, which drops what has no experiment.
 func (s *Server) dropEvidence(ctx context.Context, of []EvidenceName) {
 	for _, name := range of {
 		if err := s.store.DropEvidence(ctx, name); err != nil {

@@ -15,6 +15,7 @@ func init() {
 	rows["C-7"] = acceptancesAreLimited
 	rows["C-8"] = acceptanceTakenBack
 	rows["C-11"] = damagedAcceptances
+	rows["C-19"] = acceptedItemTakenBack
 }
 
 // denied is evidence of so many newly denied requests, each of a group of its own.
@@ -59,6 +60,20 @@ func acceptanceTakenBack(r *row) {
 	r.do(acceptAll(1) + "GET $EXP/acceptances\nA = .acceptances[0].name\nGET $EXP\nE = .etag")
 	r.hooked(func() { r.post2xx("DELETE", r.path("/v1/$A"), "") })
 	r.do("via hooked\n" + `POST $EXP:commit {"etag":$E,"requirements":{"maxNewlyDeniedCount":0}}` +
+		"\nerror 400 FAILED_PRECONDITION REQUIREMENTS_NOT_MET\nvia s1\nGET $EXP\nis .etag $E")
+}
+
+// acceptedItemTakenBack takes the acceptance of an item back after a commit has been judged by it.
+func acceptedItemTakenBack(r *row) {
+	r.do(`PATCH $EXP?updateMask=policy {"policy":{"name":"$pol","rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\n\nallow if input.x\n"}}}
+OP PolicyExperiment
+GET $EXP/report
+E = .experimentEtag
+ID = .changeId
+POST $EXP/acceptances?acceptanceId=a {"itemId":$ID,"experimentEtag":$E,"reason":"fine"}`)
+	r.publish("n1", requests(3))
+	r.hooked(func() { r.post2xx("DELETE", r.path("$EXP/acceptances/a"), "") })
+	r.do("via hooked\n" + `POST $EXP:commit {"etag":$E,"requirements":{"minChangedCoverage":1}}` +
 		"\nerror 400 FAILED_PRECONDITION REQUIREMENTS_NOT_MET\nvia s1\nGET $EXP\nis .etag $E")
 }
 

@@ -56,6 +56,7 @@ func (r *row) publish(name string, e *evidencepb.Evidence) {
 			p.PolicyEtag = r.policyAt("$pol").Etag
 		}
 	}
+	r.nameItems(e, experiment)
 	if e.PublishInterval == nil {
 		e.PublishInterval = durationpb.New(20 * time.Second)
 	}
@@ -65,6 +66,24 @@ func (r *row) publish(name string, e *evidencepb.Evidence) {
 		r.Fatal(err)
 	}
 	r.publishBytes(name, experiment, value)
+}
+
+// nameItems writes into evidence of items that names no list the digest of what the two versions that
+// are stored differ in.
+func (r *row) nameItems(e *evidencepb.Evidence, experiment *adminpb.PolicyExperiment) {
+	r.Helper()
+	for _, p := range e.Pairs {
+		for _, of := range p.Items {
+			if len(of.Digest) > 0 {
+				continue
+			}
+			list, err := authz.Items(r.Context(), r.policyAt("$pol"), experiment.Policy)
+			if err != nil {
+				r.Fatal(err)
+			}
+			of.Digest = list.Digest
+		}
+	}
 }
 
 // publishBytes publishes what need not be evidence.

@@ -67,8 +67,10 @@ func (r *row) startNode(name string) {
 	records, flush := r.newProvider()
 	sidecar, err := sidecar.New(sidecar.Config{
 		Feed: r.store, Location: r.locationOf(name), Policy: "web", Node: lastSegment(r.nodeName(name)),
-		Recorder: rehearsal.NewRecorder(records, rehearsal.PreviewLog{}), Logger: r.logs.logger(),
-		Rehearsal: supervisortest.New(r.T),
+		Experiments: sidecar.Experiments{
+			Recorder: rehearsal.NewRecorder(records, rehearsal.PreviewLog{}), Rehearsal: supervisortest.New(r.T),
+		},
+		Logger: r.logs.logger(),
 	})
 	if err != nil {
 		r.fatalf("starting %s: %v", name, err)

@@ -377,7 +377,7 @@ func promotionsSurviveDeath(r *row) {
 		if promoted := r.promotionCount(); p.a != p.b || promoted != p.a+1 {
 			r.Fatalf("after the death %d of the server: %+v and %d promotions", round+1, p, promoted)
 		}
-		r.settlePair(p.a)
+		r.restorePair(p.a)
 		next = p.a + 1
 	}
 	r.servers["s1"] = r.serve(r.store)
@@ -406,8 +406,8 @@ func (r *row) promoteUntilKilled(kill func(), next int, after int64) {
 	running.Wait()
 }
 
-// settlePair brings the policies back to the generation that was promoted last.
-func (r *row) settlePair(promoted int) {
+// restorePair brings the policies back to the generation that was promoted last.
+func (r *row) restorePair(promoted int) {
 	r.servers["s1"] = r.serve(r.store)
 	for _, id := range []string{"a", "b"} {
 		r.do(fmt.Sprintf("DELETE $L/policies/%s/experiments/next?allowMissing=true\nOP\n", id) +

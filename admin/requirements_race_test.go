@@ -66,7 +66,7 @@ func createsRaceForTheCap(r *row) {
 	}
 }
 
-// createRacesDelete lets a create and a delete of its policy race. Whoever is
+// createRacesDelete lets a create and a delete of its policy race. Anyone who is
 // first, the deleted policy has no experiment.
 func createRacesDelete(r *row) {
 	r.do(baseFixture["policy"])

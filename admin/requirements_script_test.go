@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,11 @@ type script struct {
 	statements []statement
 	// files :: name → content of the archive's files.
 	files map[string]string
+}
+
+// has reports whether a statement begins with a word.
+func (s *script) has(word string) bool {
+	return slices.ContainsFunc(s.statements, func(one statement) bool { return one.word == word })
 }
 
 // statement is one line with those that continue it.

@@ -111,7 +111,8 @@
 //
 //	evidence n1 {"pairs":[{"counts":{"unchanged":"10"}}]}
 //	                        the node n1 publishes this of $exp, in the place of what it
-//	                        published before. Etags that are left out are the present ones.
+//	                        published before. Etags that are left out are the present ones, and
+//	                        so is the digest of the list of items.
 //
 // # Loops and Go
 //
@@ -130,7 +131,7 @@ import (
 
 // requirements are the IDs of the table, by group: A is AIP-236, B is AIP-128 and
 // the AIPs behind it, L are long-running operations, E are errors; P are promotion,
-// after RFC-042, and nodes; R are reports, and what a commit requires of them; C are acceptances.
+// after RFC-042, and nodes; R are reports, and what a commit requires of them; C are acceptances; D are datasets.
 var requirements = map[string]string{
 	"A": `A-1 A-2 A-3 A-4 A-5 A-6 A-7 A-8 A-9 A-10 A-11 A-12 A-13 A-14 A-15
 		A-20 A-21 A-22 A-23 A-24 A-25 A-26 A-27 A-28 A-29
@@ -145,9 +146,10 @@ var requirements = map[string]string{
 		B-90 B-91 B-92 B-93 B-94 B-95 B-96 B-97 B-98 B-100 B-101 B-102 B-103 B-104
 		B-110 B-111 B-111b B-112 B-113 B-114 B-115 B-120 B-121`,
 	"L": `L-1 L-2 L-3 L-4 L-5 L-6 L-7 L-8 L-9 L-10 L-11 L-12 L-13 L-14 L-15 L-16 L-17 L-18 L-19 L-20`,
-	"R": `R-1 R-2 R-3 R-4 R-5 R-6 R-7 R-8 R-9 R-10 R-11 R-12 R-13 R-14 R-15`,
-	"C": `C-1 C-2 C-3 C-4 C-5 C-6 C-7 C-8 C-9 C-10 C-11 C-12 C-13 C-14 C-15 C-16`,
+	"R": `R-1 R-2 R-3 R-4 R-5 R-6 R-7 R-8 R-9 R-10 R-11 R-12 R-13 R-14 R-15 R-16 R-17`,
+	"C": `C-1 C-2 C-3 C-4 C-5 C-6 C-7 C-8 C-9 C-10 C-11 C-12 C-13 C-14 C-15 C-16 C-17 C-18 C-19`,
 	"P": `P-1 P-2 P-3 P-4 P-5 P-6 P-7 P-8 P-9 P-10 P-11 P-12 P-13 P-14 P-15`,
+	"D": `D-1 D-2 D-3 D-4 D-5 D-6 D-7 D-8 D-9 D-10 D-11 D-12 D-13 D-14 D-15 D-16`,
 	"E": `E-1 E-2 E-3 E-4 E-5 E-6 E-7 E-8 E-9 E-10 E-11`,
 }
 

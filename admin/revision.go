@@ -37,7 +37,7 @@ func (s *Server) GetPolicyRevision(
 	if err != nil {
 		return nil, err
 	}
-	revisions, unreachable, err := s.readRevisions(ctx, listing{}, name.Policy().In("revisions"))
+	revisions, unreachable, err := s.readRevisions(ctx, listQuery{}, name.Policy().In("revisions"))
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (s *Server) readRevision(ctx context.Context, name Key) (StoredPolicy, *adm
 
 // readRevisions reads revisions for a list and gives the last one of each policy its alias. It
 // returns the names of those that cannot be read apart.
-func (s *Server) readRevisions(ctx context.Context, l listing, c Collection) (
+func (s *Server) readRevisions(ctx context.Context, l listQuery, c Collection) (
 	revisions []*adminpb.PolicyRevision, unreachable []string, err error,
 ) {
 	records, err := l.read(ctx, s, c)
@@ -259,10 +259,10 @@ func newRevision(ctx context.Context, policy *adminpb.Policy) *adminpb.PolicyRev
 
 // livePuts are the writes of a policy and its revision.
 func livePuts(policy *adminpb.Policy, of *adminpb.PolicyRevision) (live, revision Put, err error) {
-	if live, err = NewPut(policy.Name, policy.Etag, policy); err != nil {
+	if live, err = NewPut(Key(policy.Name), policy.Etag, policy); err != nil {
 		return live, revision, err
 	}
-	revision, err = NewPut(of.Name, "", of)
+	revision, err = NewPut(Key(of.Name), "", of)
 	return live, revision, err
 }
 

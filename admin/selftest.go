@@ -21,10 +21,10 @@ const (
 	maxFailures = 10
 )
 
-// selfTest refuses a policy whose own tests do not pass, if the server is told to.
+// selfTest refuses a policy whose own tests do not pass, if the server is configured so.
 // A policy without tests passes. Tests of one policy at a time are run, one after
 // the other: the processors belong to those who decide.
-func (s *Server) selfTest(ctx context.Context, field string, p *adminpb.Policy) error {
+func (s *Server) selfTest(ctx context.Context, field apierror.Field, p *adminpb.Policy) error {
 	if s.testing == nil {
 		return nil
 	}
@@ -51,11 +51,11 @@ func (s *Server) selfTest(ctx context.Context, field string, p *adminpb.Policy) 
 }
 
 // failures are the tests that failed, as violations.
-func failures(field string, report regotest.Report) []apierror.Violation {
+func failures(field apierror.Field, report regotest.Report) []apierror.Violation {
 	var out []apierror.Violation
 	for _, t := range report.Tests {
 		if t.Bad() && len(out) < maxFailures {
-			out = append(out, apierror.Violation{Field: fmt.Sprintf("%s.modules[%q]", field, t.File), Description: fmt.Sprintf(
+			out = append(out, apierror.Violation{Field: apierror.Field(fmt.Sprintf("%s.modules[%q]", field, t.File)), Description: fmt.Sprintf(
 				"%s:%d: The test %s does not pass: %s", t.File, t.Row, t.Name, t.Reason)})
 		}
 	}
@@ -63,7 +63,7 @@ func failures(field string, report regotest.Report) []apierror.Violation {
 }
 
 // refused is the error of a policy that does not compile.
-func (s *Server) refused(ctx context.Context, field string, p *adminpb.Policy, err error) error {
+func (s *Server) refused(ctx context.Context, field apierror.Field, p *adminpb.Policy, err error) error {
 	s.panics.ReportCompiler(ctx, err, slog.String("resource", p.GetName()))
 	var refused *authz.CompileError
 	if !errors.As(err, &refused) || len(refused.Violations) == 0 {
@@ -71,7 +71,7 @@ func (s *Server) refused(ctx context.Context, field string, p *adminpb.Policy, e
 	}
 	var violations []apierror.Violation
 	for _, v := range refused.Violations {
-		violations = append(violations, apierror.Violation{Field: field + "." + v.Field, Description: v.Description})
+		violations = append(violations, apierror.Violation{Field: field + "." + apierror.Field(v.Field), Description: v.Description})
 	}
 	return apierror.InvalidFields(apierror.ReasonInvalidPolicy, violations...)
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 
 	"understudy/admin/access"
 	"understudy/admin/content"
+	"understudy/admin/dataset"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/diagnostics"
 )
@@ -18,9 +20,6 @@ const (
 	// maxExperiments is the number of experiments that a policy may have, in
 	// whatever state (AIP-236 wants the cap documented).
 	maxExperiments = 10
-	// maxAcceptances is the number of acceptances that an experiment may have: all of them fit
-	// into the report that a commit leaves behind.
-	maxAcceptances = 50
 	// maxRevisions is the number of revisions that are kept of a policy. Those go
 	// first that have not been live for the longest time.
 	maxRevisions = 100
@@ -30,9 +29,9 @@ const (
 	// operationsKept is how long an operation can be read (AIP-151).
 	operationsKept = 30 * 24 * time.Hour
 
-	// settleTime is how long a mutating call waits for its operation to be done
-	// before it answers.
-	settleTime = 2 * time.Second
+	// DefaultOperationWait is how long a mutating call waits for its operation to be done before
+	// it answers.
+	DefaultOperationWait = 2 * time.Second
 	// MaxAttempts is how often a Txn is made again after it lost a race.
 	MaxAttempts = 50
 )
@@ -52,6 +51,12 @@ type Config struct {
 	// policy, as a marshalled message, in bytes. Each revision and operation of it is
 	// kept at its size. Zero means DefaultPolicySize.
 	MaxPolicySize int
+	// OperationWait is how long a mutating call waits for its operation to be done before it
+	// answers with one that is not. Zero means DefaultOperationWait.
+	OperationWait time.Duration
+	// MaxDatasetSize bounds the content of a dataset, in bytes, up to dataset.MaxSize. Zero means
+	// dataset.DefaultSize.
+	MaxDatasetSize int
 	// Compiler compiles and tests what callers send. Nil does so in this process.
 	Compiler Compiler
 	// Authorizer says whether the caller may promote to a location, as a promotion does and a
@@ -66,6 +71,7 @@ type Config struct {
 // number of servers may share a store. It is safe for concurrent use.
 type Server struct {
 	adminpb.UnimplementedPolicyPreviewServer
+	adminpb.UnimplementedDatasetsServer
 	longrunningpb.UnimplementedOperationsServer
 
 	store Store
@@ -75,9 +81,13 @@ type Server struct {
 	now    func() time.Time
 	// authorizer is as in Config.
 	authorizer access.Authorizer
-	// maxPolicySize is as in Config.
+	// maxPolicySize and operationWait are as in Config.
 	maxPolicySize int
-	compilers     *compilers
+	operationWait time.Duration
+	// maxDatasetSize is as in Config.
+	maxDatasetSize int
+	compilers      *compilers
+	itemLists      *itemLists
 	// testing lets one policy's tests run at a time; nil if none are to be run.
 	testing chan struct{}
 }
@@ -89,8 +99,9 @@ func NewServer(config Config) (*Server, error) {
 	}
 	s := &Server{
 		store: config.Store, log: config.Logger, panics: config.Panics, now: config.Now,
-		authorizer: config.Authorizer,
-		compilers:  newCompilers(config.Compiler),
+		authorizer: config.Authorizer, operationWait: cmp.Or(config.OperationWait, DefaultOperationWait),
+		maxPolicySize: cmp.Or(config.MaxPolicySize, content.DefaultPolicySize), maxDatasetSize: cmp.Or(config.MaxDatasetSize, dataset.DefaultSize),
+		compilers: newCompilers(config.Compiler), itemLists: newItemLists(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -104,8 +115,8 @@ func NewServer(config Config) (*Server, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if s.maxPolicySize = config.MaxPolicySize; s.maxPolicySize == 0 {
-		s.maxPolicySize = content.DefaultPolicySize
+	if s.maxDatasetSize > dataset.MaxSize {
+		return nil, fmt.Errorf("admin: Config.MaxDatasetSize is %d; the limit is %d", s.maxDatasetSize, dataset.MaxSize)
 	}
 	if config.RequirePassingTests {
 		s.testing = make(chan struct{}, 1)

@@ -52,7 +52,7 @@ func (r Record) Resource() authz.StoredResource {
 }
 
 // Condition is a statement about the store that a Txn depends on. It is one of
-// Exists, Absent, Unchanged and FewerThan.
+// Exists, Absent, Unchanged, FewerThan and Complete.
 type Condition interface{ isCondition() }
 
 // Exists holds if there is a record under Key and, if Etag is not empty, its etag
@@ -78,13 +78,18 @@ type FewerThan struct {
 	N          int
 }
 
+// Complete holds if all chunks of a content are there. It is a statement about chunks, which
+// may come and go without a Txn; where a Txn has it, the Txn is the first to need them.
+type Complete struct{ Content authz.Content }
+
 func (Exists) isCondition()    {}
 func (Absent) isCondition()    {}
 func (Unchanged) isCondition() {}
 func (FewerThan) isCondition() {}
+func (Complete) isCondition()  {}
 
 // Write is one change that a Txn makes. It is one of Put, Delete, DeleteCollection,
-// TrimCollection and ExpireCollection.
+// TrimCollection, ExpireCollection and ExpireContent.
 type Write interface{ isWrite() }
 
 // Put creates or replaces a record.
@@ -125,17 +130,26 @@ type ExpireCollection struct {
 	ExpireTime time.Time
 }
 
+// ExpireContent gives the chunks of a content an expiry, or with the zero time none. Those
+// that are not there stay so.
+type ExpireContent struct {
+	Content    authz.Content
+	ExpireTime time.Time
+}
+
 func (Put) isWrite()              {}
 func (Delete) isWrite()           {}
 func (DeleteCollection) isWrite() {}
 func (TrimCollection) isWrite()   {}
 func (ExpireCollection) isWrite() {}
+func (ExpireContent) isWrite()    {}
 
-// Event notifies the sidecars of a location that policies (or their experiments)
+// Event notifies the sidecars of a location that policies (or their experiments) or datasets
 // changed.
 type Event struct {
 	Location authz.Location
 	Policies []authz.PolicyName
+	Datasets []authz.DatasetName
 }
 
 // Txn is one atomic change: if all conditions hold, all writes are made in order
@@ -226,6 +240,13 @@ type Store interface {
 	// have one order, that of their sequence numbers.
 	Commit(ctx context.Context, txn Txn) (sequence int64, err error)
 
+	// PutChunk stores a chunk of a content, apart from any Txn: it has no sequence number and no
+	// event, and may be repeated. Chunks that no Txn keeps are gone ContentKept after the last
+	// one. Those that one has kept are not changed any more.
+	PutChunk(ctx context.Context, of authz.Content, index int, chunk []byte) error
+
+	authz.Contents
+
 	// Nodes returns the reports of a location's nodes in name order. Reports older
 	// than an hour are dropped. One that cannot be decoded is that of a node which has
 	// applied nothing.
@@ -235,11 +256,11 @@ type Store interface {
 	// if there is none.
 	Evidence(ctx context.Context, name EvidenceName) (Evidence, error)
 
-	// Settle replaces some tallies by their sum with what was settled before, in one
-	// step: if one of them was published since it was read, something else was settled, or
+	// Compact replaces some tallies by their sum with what was compacted before, in one
+	// step: if one of them was published since it was read, something else was compacted, or
 	// the evidence was dropped, nothing is changed and the error is ErrChanged. Nothing is
-	// published of a settled tally any more: see authz.TallyKept.
-	Settle(ctx context.Context, s Settlement) error
+	// published of a compacted tally any more: see authz.TallyKept.
+	Compact(ctx context.Context, s Compaction) error
 
 	// EvidenceNames returns the experiments of a project of which there is evidence,
 	// those that are gone too, in order.
@@ -258,12 +279,12 @@ type EvidenceName struct {
 
 // Evidence is what was published of an experiment.
 type Evidence struct {
-	// Settled is the sum of the tallies that are over, a marshalled Evidence; empty if
+	// Compacted is the sum of the tallies that are over, a marshalled Evidence; empty if
 	// there is none.
-	Settled []byte
-	// Version changes with every Settle.
+	Compacted []byte
+	// Version changes with every Compact.
 	Version int64
-	// Damage says why the store cannot read Settled, which is empty then; nil if it can.
+	// Damage says why the store cannot read Compacted, which is empty then; nil if it can.
 	Damage error
 	// Tallies are the others, in the order of their nodes.
 	Tallies []TallyRecord
@@ -285,13 +306,13 @@ type TallyRecord struct {
 	Age time.Duration
 }
 
-// Settlement replaces tallies that are over by their sum.
-type Settlement struct {
+// Compaction replaces tallies that are over by their sum.
+type Compaction struct {
 	EvidenceName
 	// Version is that of the Evidence that was read.
 	Version int64
-	// Settled is the new sum.
-	Settled []byte
+	// Compacted is the new sum.
+	Compacted []byte
 	// Tallies are in it now; their Node, Tally and Serial count.
 	Tallies []TallyRecord
 }

@@ -14,7 +14,7 @@ import (
 // ValidatePolicy checks what a caller may set in a policy and compiles it, so that
 // what cannot run is never stored. field is the path of the policy in the request; before
 // is the policy as it is stored, nil if there is none.
-func (s *Server) ValidatePolicy(ctx context.Context, field string, p, before *adminpb.Policy) error {
+func (s *Server) ValidatePolicy(ctx context.Context, field apierror.Field, p, before *adminpb.Policy) error {
 	if err := s.checkSize(field, proto.Size(content.OfPolicy(p))); err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (s *Server) ValidatePolicy(ctx context.Context, field string, p, before *ad
 
 // checkSize bounds a policy, or an experiment as a whole: it is what one message has to
 // carry.
-func (s *Server) checkSize(field string, size int) error {
+func (s *Server) checkSize(field apierror.Field, size int) error {
 	if size <= s.maxPolicySize {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (s *Server) checkSize(field string, size int) error {
 
 // compile is the last check of a policy, by the very code that will decide by it,
 // and by its own tests if the server is configured to run them.
-func (s *Server) compile(ctx context.Context, field string, p *adminpb.Policy) error {
+func (s *Server) compile(ctx context.Context, field apierror.Field, p *adminpb.Policy) error {
 	if err := s.compilers.compile(ctx, p); err != nil {
 		return s.refused(ctx, field, p, err)
 	}

@@ -20,7 +20,7 @@ func TestChangedNamesWhatIsNotTheSame(t *testing.T) {
 		}
 		return out
 	}
-	allow := authz.Decision{Verdict: authz.Allow}
+	allow := authz.Decision{Effect: authz.Allow}
 	with := func(d authz.Decision, change func(d *authz.Decision)) authz.Decision {
 		change(&d)
 		return d
@@ -33,7 +33,7 @@ func TestChangedNamesWhatIsNotTheSame(t *testing.T) {
 		{"nothing", allow, with(allow, func(d *authz.Decision) { d.Metadata = map[string]any{} }), nil},
 		{"the status", authz.Decision{}, authz.Decision{HTTPStatus: 401}, []string{"status"}},
 		{"not the default status", authz.Decision{}, authz.Decision{HTTPStatus: 403}, nil},
-		{"the verdict", allow, authz.Decision{Body: "no"}, []string{"body", "status"}},
+		{"the effect", allow, authz.Decision{Body: "no"}, []string{"body", "status"}},
 		{"a header", with(allow, func(d *authz.Decision) { d.Headers = field("x-role", "a", "b", "1") }),
 			with(allow, func(d *authz.Decision) { d.Headers = field("x-role", "b", "b", "1") }), []string{"header x-role"}},
 		{"a header that is not there", with(allow, func(d *authz.Decision) { d.Headers = field("X-Role", "a") }), allow, []string{"header x-role"}},
@@ -70,11 +70,11 @@ func TestChangedNamesWhatIsNotTheSame(t *testing.T) {
 
 // TestChangedIsBounded: a policy can make names of what a caller sends.
 func TestChangedIsBounded(t *testing.T) {
-	d := authz.Decision{Verdict: authz.Allow, Metadata: map[string]any{}}
+	d := authz.Decision{Effect: authz.Allow, Metadata: map[string]any{}}
 	for i := range 100 {
 		d.Metadata[fmt.Sprintf("\n%02d\xff%s", i, strings.Repeat("ä", 5000))] = true
 	}
-	got := authz.Changed(authz.Decision{Verdict: authz.Allow}, d)
+	got := authz.Changed(authz.Decision{Effect: authz.Allow}, d)
 	if len(got) != 17 || got[16] != "…" || !slices.IsSorted(got[:16]) {
 		t.Errorf("there are %d names, the last is %q; want 16 in order, and …", len(got), got[len(got)-1])
 	}
@@ -85,7 +85,7 @@ func TestChangedIsBounded(t *testing.T) {
 	}
 }
 
-func TestChangedForBlazarIsVerdictAndReason(t *testing.T) {
+func TestChangedForBlazarIsEffectAndReason(t *testing.T) {
 	r := &authz.Request{Reservation: &authz.Reservation{}}
 	got := r.Changed(authz.Decision{Reason: "a", Body: "x"}, authz.Decision{Reason: "b", Body: "y", HTTPStatus: 401})
 	if diff := cmp.Diff([]string{"reason"}, got); diff != "" {

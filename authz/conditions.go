@@ -20,16 +20,16 @@ type Conditions struct {
 	Plain bool
 	// Default is the decision on a check of Envoy's where there is no policy, or one
 	// without rules. A reservation is allowed there.
-	Default Verdict
-	// Timeout bounds the decision, without the time for which a Pacer lets it wait. Zero
+	Default Effect
+	// Timeout bounds the decision, without the time for which a Scheduler lets it wait. Zero
 	// means that its context alone does.
 	Timeout time.Duration
 	// Reading bounds what reading the request may cost. If it is nil, Bodies does; if that
 	// is nil too, nothing does.
-	Reading *Reading
+	Reading *ReadBudget
 	Bodies  *BodyMemory
-	// Pacer says when the decision may go on; nil means always.
-	Pacer Pacer
+	// Scheduler says when the decision may go on; nil means always.
+	Scheduler Scheduler
 	// Services calls external services. If it is nil, none is called.
 	Services Services
 	// Learned is called with what was learned of the request and the decision that was made of it, and returns
@@ -42,16 +42,16 @@ type Conditions struct {
 	Panics *diagnostics.Panics
 }
 
-// Pacer bounds how many decisions are evaluated at a time. It is safe for concurrent use.
-type Pacer interface {
-	// Pace returns how the decision on a request takes part in that, and the context by which
+// Scheduler bounds how many decisions are evaluated at a time. It is safe for concurrent use.
+type Scheduler interface {
+	// Slot returns the slot of the decision on a request, and the context by which
 	// it is evaluated. That ends when the decision has taken timeout, zero for no bound: the
 	// time for which it waited for others is not counted.
-	Pace(ctx context.Context, r *Request, timeout time.Duration) (context.Context, Pace)
+	Slot(ctx context.Context, r *Request, timeout time.Duration) (context.Context, Slot)
 }
 
-// Pace is how one decision takes part. It belongs to the goroutine that makes the decision.
-type Pace interface {
+// Slot has one decision wait for its turns, and counts its time. It belongs to the goroutine that makes the decision.
+type Slot interface {
 	// Enter returns when a rule may be evaluated, or with the error of the decision's context.
 	Enter() error
 	// Leave is called when a rule has been evaluated. A later rule may follow.
@@ -59,47 +59,47 @@ type Pace interface {
 	// Outside is called before the decision waits for somebody else. It returns the context to
 	// wait with, and what is called afterwards. That time is counted.
 	Outside() (context.Context, context.CancelFunc)
-	// TimedOut is called when an evaluation ran out of time, or was stopped by who paces
+	// TimedOut is called when an evaluation ran out of time, or was stopped by the scheduler of
 	// it. It returns which failure that is, and why.
 	TimedOut() (Failure, string)
 }
 
-// question is a request as one chain is asked about it.
-type question struct {
+// evaluation is a request as one chain is asked about it.
+type evaluation struct {
 	Conditions
 	request *Request
 	// asks is how the request is asked for; nil if it is there as a document alone, which input
 	// makes.
-	asks  *rego.Asking
+	asks  *rego.Evaluation
 	input inputSource
 	// required are places of the input that have to be readable, whether they are asked for or not.
 	required []string
 	// unreadable is why the request cannot be asked for; nil if it can.
 	unreadable error
-	// pace is nil if nothing is paced.
-	pace Pace
+	// slot is nil if nothing is scheduled.
+	slot Slot
 }
 
 // enter waits until a rule may be evaluated.
-func (q question) enter() error {
-	if q.pace == nil {
+func (q evaluation) enter() error {
+	if q.slot == nil {
 		return nil
 	}
-	return q.pace.Enter()
+	return q.slot.Enter()
 }
 
 // outside is called before somebody else is waited for, with the context of the decision.
-func (q question) outside(ctx context.Context) (context.Context, context.CancelFunc) {
-	if q.pace == nil {
+func (q evaluation) outside(ctx context.Context) (context.Context, context.CancelFunc) {
+	if q.slot == nil {
 		return ctx, func() {}
 	}
-	return q.pace.Outside()
+	return q.slot.Outside()
 }
 
 // leave says that a rule has been evaluated.
-func (q question) leave() {
-	if q.pace != nil {
-		q.pace.Leave()
+func (q evaluation) leave() {
+	if q.slot != nil {
+		q.slot.Leave()
 	}
 }
 
@@ -107,7 +107,7 @@ func (q question) leave() {
 const TimedOut = "The evaluation ran out of time."
 
 // timedOut is the failure of an evaluation that ran out of time.
-func timedOut(p Pace) Decision {
+func timedOut(p Slot) Decision {
 	if p == nil {
 		return Failed(FailureDeadline, TimedOut)
 	}
@@ -115,7 +115,7 @@ func timedOut(p Pace) Decision {
 }
 
 // about says in a log what was asked: nothing of the request but its ID.
-func (q question) about(rule string) []slog.Attr {
+func (q evaluation) about(rule string) []slog.Attr {
 	return []slog.Attr{
 		slog.String("policy", q.Name), slog.String("rule", rule), slog.String("decision_id", q.request.ID),
 	}

@@ -9,17 +9,17 @@ import (
 	"understudy/rego"
 )
 
-// Verdict is the outcome of a decision.
-type Verdict uint8
+// Effect is the outcome of a decision.
+type Effect uint8
 
-// Deny is the zero Verdict, so that a decision that nobody made is a denial.
+// Deny is the zero Effect, so that a decision that nobody made is a denial.
 const (
-	Deny Verdict = iota
+	Deny Effect = iota
 	Allow
 )
 
 // String returns ALLOW or DENY, as preview records have it.
-func (v Verdict) String() string {
+func (v Effect) String() string {
 	if v == Allow {
 		return "ALLOW"
 	}
@@ -77,12 +77,12 @@ func LabelsOf(live, experiment Decision) []Label {
 }
 
 // Decision is the answer to a Request, complete enough to be compared: two
-// decisions are the same exactly if a client and an upstream cannot tell them
-// apart. It is immutable once returned and may be shared.
+// decisions are the same exactly if a client and an upstream see no
+// difference. It is immutable once returned and may be shared.
 type Decision struct {
-	// Verdict says whether the request may pass.
-	Verdict Verdict
-	// Failure says why the policy could not decide. The verdict is Deny then.
+	// Effect says whether the request may pass.
+	Effect Effect
+	// Failure says why the policy could not decide. The effect is Deny then.
 	// Empty if the policy decided.
 	Failure Failure
 	// Rule is the ID of the rule that decided: the one that denied, or empty.
@@ -281,7 +281,7 @@ const (
 func (d Decision) Result() string {
 	switch d.Failure {
 	case "":
-		return d.Verdict.String()
+		return d.Effect.String()
 	case FailureCanceled:
 		return string(FailureCanceled)
 	}

@@ -16,15 +16,15 @@ type Difference string
 
 // The differences.
 const (
-	// Unchanged: a client and an upstream cannot tell the two apart.
+	// Unchanged: a client and an upstream see no difference.
 	Unchanged Difference = "UNCHANGED"
 	// NewlyDenied: the live policy allows, the experiment denies.
 	NewlyDenied Difference = "NEWLY_DENIED"
 	// NewlyAllowed: the live policy denies, the experiment allows.
 	NewlyAllowed Difference = "NEWLY_ALLOWED"
-	// ResponseChanged: the verdict is the same; something else of the answer is not.
+	// ResponseChanged: the effect is the same; something else of the answer is not.
 	ResponseChanged Difference = "RESPONSE_CHANGED"
-	// ExperimentFailed: the experiment failed to decide.
+	// ExperimentFailed: the experiment failed to decide, and the live policy did not fail alike.
 	ExperimentFailed Difference = "FAILED"
 	// LiveFailed: the live policy decided nothing, for a reason that is none of its content: it
 	// ran out of time, say. The two cannot be compared, whatever the experiment did.
@@ -32,29 +32,31 @@ const (
 )
 
 // undecided reports whether a failure says nothing of what a policy decides: the same
-// request may be decided the next time. A rule that is undefined, of a wrong type, or in
-// conflict, and a service without an answer, are a denial by what the policy says, and are
-// compared as one: to commit an experiment that allows there does open something.
+// request may be decided the next time. Every other failure is a denial by what the policy
+// says, and is compared as one: a rule that is undefined, of a wrong type, or in conflict, a
+// request that cannot be read, and a service without an answer. To commit an experiment that
+// allows there does open something.
 func undecided(f Failure) bool {
 	return f == FailureDeadline || f == FailureOverloaded || f == FailureCanceled || f == FailurePanic
 }
 
 // Compare says how an experiment's decision differs from the live one. The answers
-// are compared whole: verdict, status, headers, query, body and metadata.
+// are compared whole: effect, status, headers, query, body and metadata.
 //
-// A request that neither policy could read is not a failure of the experiment: it is
-// compared by its answers. Otherwise any caller could make an experiment look broken
-// by sending requests that do not parse.
+// Of failures there are three rules, in this order. Where the live policy is undecided, there
+// is nothing to compare. Where both fail alike, for a reason of the same class, both deny,
+// and are compared by their answers: most policies without a default are undefined for anyone who
+// has no right, and any caller can send requests that do not parse. Any other failure of the
+// experiment is one that it adds, also where the live policy denies or fails otherwise.
 func Compare(live, experiment Decision) Difference {
-	unreadable := live.Failure == FailureRequest && experiment.Failure == FailureRequest
 	switch {
 	case undecided(live.Failure):
 		return LiveFailed
-	case experiment.Failure != "" && !unreadable:
+	case experiment.Failure != "" && experiment.Failure != live.Failure:
 		return ExperimentFailed
-	case live.Verdict == Allow && experiment.Verdict == Deny:
+	case live.Effect == Allow && experiment.Effect == Deny:
 		return NewlyDenied
-	case live.Verdict == Deny && experiment.Verdict == Allow:
+	case live.Effect == Deny && experiment.Effect == Allow:
 		return NewlyAllowed
 	case !sameAnswer(live, experiment):
 		return ResponseChanged
@@ -77,7 +79,7 @@ func sameAnswer(a, b Decision) bool {
 // Status returns the HTTP status of a denial: 403 unless the policy chose another.
 // It is 0 for an allowed request.
 func (d Decision) Status() int {
-	if d.Verdict == Allow {
+	if d.Effect == Allow {
 		return 0
 	}
 	if d.HTTPStatus != 0 {
@@ -130,7 +132,7 @@ func Changed(live, experiment Decision) []string {
 
 // toUpstream are the headers that the upstream gets.
 func (d Decision) toUpstream() []Field {
-	if d.Verdict == Allow {
+	if d.Effect == Allow {
 		return d.Headers
 	}
 	return nil
@@ -138,7 +140,7 @@ func (d Decision) toUpstream() []Field {
 
 // toClient are the headers that the client gets.
 func (d Decision) toClient() []Field {
-	if d.Verdict == Allow {
+	if d.Effect == Allow {
 		return d.ResponseHeaders
 	}
 	return d.Headers
@@ -192,10 +194,7 @@ func byName(fields []Field) map[string][]string {
 
 // bounded makes a name that a policy gave fit for a record.
 func bounded(name string) string {
-	if len(name) > maxChangedName {
-		name = strings.ToValidUTF8(name[:maxChangedName], "") + more
-	}
-	return diagnostics.Clean(name)
+	return diagnostics.Clean(diagnostics.Cut(name, maxChangedName))
 }
 
 // sorted returns the names, as many as are allowed.

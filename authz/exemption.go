@@ -47,7 +47,7 @@ func (e Exemptions) Cover(r *Request) bool {
 
 // Decision is that on a request which they cover.
 func (Exemptions) Decision() Decision {
-	return Decision{Verdict: Allow, Plain: true, Value: true, exempt: true}
+	return Decision{Effect: Allow, Plain: true, Value: true, exempt: true}
 }
 
 // newExemptions reads the texts of a policy: an ID, or name@domain. The last @ is before

@@ -20,7 +20,7 @@ type Cursor struct {
 	// Sequence is the number of that change. Numbers grow over a whole project,
 	// so those of one location have gaps.
 	Sequence int64
-	// Nonce is drawn at random for each change. It tells a change from another
+	// Nonce is drawn at random for each change. It distinguishes a change from another
 	// one with the same number, which a store that lost its last writes (a
 	// failover, a restored copy) may hand out again.
 	Nonce string
@@ -38,11 +38,12 @@ type PolicyState struct {
 	Undecodable []Undecodable
 }
 
-// Update is the state of some policies of a location as of a place in the
+// Update is the state of some policies and datasets of a location as of a place in the
 // stream of its changes. Its messages are shared and must not be modified.
 type Update struct {
 	Cursor   Cursor
 	Policies map[PolicyName]PolicyState
+	Datasets map[DatasetName]DatasetState
 }
 
 // ErrTrimmed says that the changes after a cursor are not all there any more, or
@@ -54,17 +55,18 @@ var ErrTrimmed = errors.New("the changes after this cursor are no longer kept")
 // be reached: the caller keeps what it has and tries again. A record that cannot be
 // decoded is no error: it is the failure of its policy alone.
 type Feed interface {
-	// Load returns every policy of a location, read at one instant: no commit is seen
-	// by half. One that is soft-deleted is there with a nil Policy: that tells a
-	// deletion from a policy that the store has lost.
+	// Load returns every policy and every dataset of a location, read at one instant: no
+	// commit is seen by half. A policy that is soft-deleted is there with a nil Policy: that
+	// distinguishes a deletion from a policy that the store has lost.
 	Load(ctx context.Context, location Location) (Update, error)
 
-	// Next waits until there are changes after the cursor and returns the
-	// policies that they touched, each read at one instant that is not before its
-	// change; policies touched by one change are read at the same instant. A
-	// policy that is gone is there with a nil Policy. The update's cursor is the
-	// last change that it covers. ErrTrimmed means that Load is needed.
+	// Next waits until there are changes after the cursor and returns the policies and
+	// datasets that they touched, all read at the instant of the update's cursor: no commit is
+	// seen by half. A policy that is gone is there with a nil Policy, a dataset with a nil
+	// Dataset. ErrTrimmed means that Load is needed.
 	Next(ctx context.Context, location Location, after Cursor) (Update, error)
+
+	Contents
 
 	// Heartbeat stores what a node reports of itself, with the time of the store's
 	// clock, and returns the cursor of the location's last change. A head with a
@@ -77,8 +79,8 @@ type Feed interface {
 
 	// Publish stores what tallies of a node have counted. Each replaces what was
 	// published of the same tally before, unless that has a higher serial. One whose
-	// experiment is gone, or that was settled, is not stored but named in the answer, with
-	// what of it was settled: a node that lives goes on from there with another tally. All
+	// experiment is gone, or that was compacted, is not stored but named in the answer, with
+	// what of it was compacted: a node that lives goes on from there with another tally. All
 	// others are stored, but for those in Failed; after an error, some may be, and the same is
 	// published again. An experiment is gone if there is no record under its name; or, for a
 	// tally that is new to the store, none whose value has the UID in it.
@@ -109,7 +111,7 @@ type PublishedEvidence struct {
 type Publication struct {
 	// Nodes is the number of nodes of the location that report, the publisher included.
 	Nodes int
-	// Refused are the tallies of which nothing was stored: they were settled, or their
+	// Refused are the tallies of which nothing was stored: they were compacted, or their
 	// experiment is gone.
 	Refused []RefusedTally
 	// Failed :: tally → why it could not be stored, where that is the fault of its own records
@@ -121,13 +123,13 @@ type Publication struct {
 type RefusedTally struct {
 	// Tally is that of PublishedEvidence.
 	Tally string
-	// Serial is that of the publication which was settled: what was counted up to it counts
+	// Serial is that of the publication which was compacted: what was counted up to it counts
 	// for good, and what was counted since does not yet. Nothing is ever stored of the tally
-	// again. 0 means that it was not settled: its experiment is gone.
+	// again. 0 means that it was not compacted: its experiment is gone.
 	Serial int64
 }
 
-// SerialUnknown is the serial of a tally that was settled, if the store has lost the serial.
+// SerialUnknown is the serial of a tally that was compacted, if the store has lost the serial.
 // That may have been each.
 const SerialUnknown = math.MaxInt64
 
@@ -150,8 +152,8 @@ func AbsentDefault(n *adminpb.Node) PolicyID {
 	return PolicyID(ResourceName(n.GetDefaultPolicy()).ID())
 }
 
-// DefaultVerdict is the default decision of a node.
-func DefaultVerdict(n *adminpb.Node) Verdict {
+// DefaultEffect is the default decision of a node.
+func DefaultEffect(n *adminpb.Node) Effect {
 	if n.GetDefaultAllow() {
 		return Allow
 	}
@@ -160,7 +162,7 @@ func DefaultVerdict(n *adminpb.Node) Verdict {
 
 // AbsentDefaultHelp says what it means that there is no policy with the ID of --policy, and
 // what to do about it. byDefault is the default decision.
-func AbsentDefaultHelp(id PolicyID, byDefault Verdict) string {
+func AbsentDefaultHelp(id PolicyID, byDefault Effect) string {
 	return fmt.Sprintf("There is no policy %s (--policy) in the location: a request that names no other gets the default decision, %s. "+
 		"Create it with `understudy apply %s -f FILE`, or name another one.", id, strings.ToLower(byDefault.String()), id)
 }

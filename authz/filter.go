@@ -16,7 +16,7 @@ import (
 type filter interface {
 	// check decides a request by what it reads of its input. It has no effect here that
 	// anyone else can see: an experiment is decided by the same call.
-	check(ctx context.Context, q question) Decision
+	check(ctx context.Context, q evaluation) Decision
 	// mayRead reports whether check may read something at, above or below a place of the input.
 	mayRead(place ...string) bool
 	// recordable reports whether the decision on Envoy's checks follows from what is asked of the request.
@@ -27,7 +27,7 @@ type filter interface {
 }
 
 // inputSource makes an input document on demand.
-type inputSource func(*Reading) (rego.Input, error)
+type inputSource func(*ReadBudget) (rego.Input, error)
 
 // filterKind is a kind of filters.
 type filterKind struct {
@@ -76,4 +76,4 @@ func checkFilter(field string, r *adminpb.PolicyRule) []Violation {
 }
 
 // pass is the decision of a filter that is no Rego: it has nothing to add.
-var pass = Decision{Verdict: Allow, Plain: true, Value: true}
+var pass = Decision{Effect: Allow, Plain: true, Value: true}

@@ -119,7 +119,7 @@ func (f externalFilter) recordable() bool { return f.endpoints == nil }
 
 func (f externalFilter) deterministic() bool { return f.endpoints == nil }
 
-func (f externalFilter) check(ctx context.Context, q question) Decision {
+func (f externalFilter) check(ctx context.Context, q evaluation) Decision {
 	// A service that is notified of an end may refund it: an experiment must not.
 	if f.endpoints == nil || q.Shadow && q.request.Operation == OperationOnEnd {
 		return pass
@@ -157,7 +157,7 @@ func (f externalFilter) decision(r ServiceReply) Decision {
 
 // externalBody returns the JSON that is sent: what Blazar sends about a reservation,
 // or the request that Envoy asks about, with what else is known of it.
-func externalBody(q question) ([]byte, error) {
+func externalBody(q evaluation) ([]byte, error) {
 	document := make(map[string]any)
 	switch r := q.request; {
 	case r.Reservation != nil:
@@ -187,7 +187,7 @@ func externalBody(q question) ([]byte, error) {
 }
 
 // attributesOf returns a copy of the input's attributes; null if it has none.
-func attributesOf(q question) (any, error) {
+func attributesOf(q evaluation) (any, error) {
 	input, err := q.input(q.Reading)
 	if err != nil {
 		return nil, err

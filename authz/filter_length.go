@@ -46,18 +46,18 @@ func (lengthFilter) deterministic() bool { return true }
 // cached.
 func (lengthFilter) recordable() bool { return true }
 
-func (f lengthFilter) check(_ context.Context, q question) Decision {
+func (f lengthFilter) check(_ context.Context, q evaluation) Decision {
 	operation, lease := q.request.Operation, q.request.Reservation
 	if f.limit == 0 || operation != OperationCheckCreate && operation != OperationCheckUpdate {
 		return pass
 	}
 	switch {
 	case lease == nil:
-		return denied("The length of the reservation cannot be told: there is no reservation.")
+		return denied("The length of the reservation is unknown: there is no reservation.")
 	case lease.Invalid != "":
-		return denied("The length of the reservation cannot be told: " + diagnostics.Bounded(lease.Invalid))
+		return denied("The length of the reservation is unknown: " + diagnostics.Bounded(lease.Invalid))
 	case lease.Start.IsZero() || lease.End.IsZero():
-		return denied("The length of the reservation cannot be told: it needs a start_date and an end_date.")
+		return denied("The length of the reservation is unknown: it needs a start_date and an end_date.")
 	case lease.End.Before(lease.Start):
 		return denied("The reservation ends before it starts.")
 	case lease.End.Sub(lease.Start) > f.limit:
@@ -66,12 +66,12 @@ func (f lengthFilter) check(_ context.Context, q question) Decision {
 	return pass
 }
 
-// denied is the denial of a filter that tells the client why.
+// denied is the denial of a filter with a reason for the client.
 func denied(message string) Decision {
-	return Decision{Verdict: Deny, Reason: message, Body: message, Value: false}
+	return Decision{Effect: Deny, Reason: message, Body: message, Value: false}
 }
 
-// inWords returns a duration in the largest unit that tells it whole, up to hours.
+// inWords returns a duration in the largest unit of which it is a multiple, up to hours.
 func inWords(d time.Duration) string {
 	for _, unit := range []struct {
 		name string

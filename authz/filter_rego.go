@@ -52,9 +52,9 @@ func (f regoFilter) mayRead(place ...string) bool { return f.program.MayRead(f.p
 
 func (f regoFilter) deterministic() bool { return f.program.Deterministic(f.path) }
 
-func (f regoFilter) check(ctx context.Context, q question) Decision {
+func (f regoFilter) check(ctx context.Context, q evaluation) Decision {
 	if err := q.enter(); err != nil {
-		return f.decision(rego.Result{}, err, q.pace)
+		return f.decision(rego.Result{}, err, q.slot)
 	}
 	if q.asks != nil {
 		result, err := f.ask(ctx, q)
@@ -62,7 +62,7 @@ func (f regoFilter) check(ctx context.Context, q question) Decision {
 			return Unreadable(unreadable.Err)
 		}
 		if !errors.Is(err, rego.ErrUndecided) {
-			return f.decision(result, err, q.pace)
+			return f.decision(result, err, q.slot)
 		}
 	}
 	document, err := f.document(q)
@@ -74,11 +74,11 @@ func (f regoFilter) check(ctx context.Context, q question) Decision {
 		eval = f.program.Interpret
 	}
 	result, err := eval(ctx, f.path, document, q.request.Time)
-	return f.decision(result, err, q.pace)
+	return f.decision(result, err, q.slot)
 }
 
 // document returns the whole input, without what is read of the body as far as no rule reads that.
-func (f regoFilter) document(q question) (rego.Input, error) {
+func (f regoFilter) document(q evaluation) (rego.Input, error) {
 	if q.unreadable != nil {
 		return rego.Input{}, q.unreadable
 	}
@@ -89,7 +89,7 @@ func (f regoFilter) document(q question) (rego.Input, error) {
 }
 
 // ask evaluates the rule by what it asks the request.
-func (f regoFilter) ask(ctx context.Context, q question) (rego.Result, error) {
+func (f regoFilter) ask(ctx context.Context, q evaluation) (rego.Result, error) {
 	q.asks.Under(ctx)
 	for _, place := range q.required {
 		if err := q.asks.Require(place); err != nil {
@@ -102,7 +102,7 @@ func (f regoFilter) ask(ctx context.Context, q question) (rego.Result, error) {
 func (f regoFilter) recordable() bool { return f.program.Evaluates(f.path) }
 
 // decision reads the outcome of an evaluation.
-func (f regoFilter) decision(result rego.Result, err error, p Pace) Decision {
+func (f regoFilter) decision(result rego.Result, err error, p Slot) Decision {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, rego.ErrStopped):
 		return timedOut(p)
@@ -134,5 +134,5 @@ func badRequest(err error) Decision {
 
 // Failed is the denial of a request that the policy could not decide.
 func Failed(why Failure, reason string) Decision {
-	return Decision{Verdict: Deny, Failure: why, Reason: reason}
+	return Decision{Effect: Deny, Failure: why, Reason: reason}
 }

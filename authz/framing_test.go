@@ -22,7 +22,7 @@ func TestAPolicyFramesNoMessage(t *testing.T) {
 	for _, name := range strings.Fields("Content-Length transfer-encoding Connection keep-alive proxy-connection te trailer upgrade http2-settings") {
 		for _, field := range []string{"headers", "response_headers_to_add"} {
 			d := decide(fmt.Sprintf(`{"allowed": true, %q: {"x-a": "1", %q: "5"}}`, field, name))
-			if d.Verdict != authz.Deny || d.Failure != authz.FailureType || !strings.Contains(d.Reason, field+" sets "+strings.ToLower(name)) {
+			if d.Effect != authz.Deny || d.Failure != authz.FailureType || !strings.Contains(d.Reason, field+" sets "+strings.ToLower(name)) {
 				t.Errorf("%s in %s: got %+v; want a failure that names it", name, field, d)
 			}
 		}
@@ -31,7 +31,7 @@ func TestAPolicyFramesNoMessage(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"host", ":authority", "content-type", "x-content-length"} {
-		if d := decide(fmt.Sprintf(`{"allowed": true, "headers": {%q: "a"}}`, name)); d.Verdict != authz.Allow {
+		if d := decide(fmt.Sprintf(`{"allowed": true, "headers": {%q: "a"}}`, name)); d.Effect != authz.Allow {
 			t.Errorf("%s: got %+v; want it allowed", name, d)
 		}
 	}

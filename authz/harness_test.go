@@ -34,6 +34,6 @@ func request(method string, more map[string]any) *authz.Request {
 	}
 	return &authz.Request{
 		ID: "id", Operation: authz.OperationCheck, Method: method, Path: "/x", Host: "h", Principal: "p",
-		Source: func(*authz.Reading) (rego.Input, error) { return rego.NewInput(document) },
+		Source: func(*authz.ReadBudget) (rego.Input, error) { return rego.NewInput(document) },
 	}
 }

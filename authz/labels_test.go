@@ -39,7 +39,7 @@ func TestLabels(t *testing.T) {
 		for _, allowed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, allowed=%v", c.name, allowed), func(t *testing.T) {
 				d := decide(t, fmt.Sprintf("package envoy.authz\nallow := {\"allowed\": %v, \"labels\": %s}", allowed, c.labels))
-				if d.Failure != "" || (d.Verdict == authz.Allow) != allowed {
+				if d.Failure != "" || (d.Effect == authz.Allow) != allowed {
 					t.Errorf("the decision is %s %s, want that of the policy", d.Result(), d.Reason)
 				}
 				if diff := cmp.Diff(c.want, d.Labels); diff != "" || d.LabelsIgnored != c.ignored {
@@ -103,7 +103,7 @@ fails if input.nothing
 }
 
 func TestLabelsAreNotCompared(t *testing.T) {
-	live, experiment := authz.Decision{Verdict: authz.Allow, Labels: user("ann")}, authz.Decision{Verdict: authz.Allow, Labels: user("bob"), LabelsIgnored: true}
+	live, experiment := authz.Decision{Effect: authz.Allow, Labels: user("ann")}, authz.Decision{Effect: authz.Allow, Labels: user("bob"), LabelsIgnored: true}
 	if got := authz.Compare(live, experiment); got != authz.Unchanged {
 		t.Errorf("the difference is %s, want UNCHANGED", got)
 	}

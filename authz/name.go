@@ -25,6 +25,9 @@ const (
 	projectSegment  = 1
 	locationSegment = 3
 	policySegment   = 5
+
+	experimentsSegment = 6
+	experimentSegment  = 7
 )
 
 // ID returns the last segment.
@@ -39,6 +42,28 @@ func (n ResourceName) Location() Location { return Location(n.upTo(locationSegme
 // Policy returns the policy that the resource is, or belongs to; empty if the name has
 // none.
 func (n ResourceName) Policy() PolicyName { return PolicyName(n.upTo(policySegment)) }
+
+// Experiment returns the ID of the experiment that the resource is, or belongs to; empty if the
+// name has none.
+func (n ResourceName) Experiment() string {
+	if n.segment(experimentsSegment) != "experiments" {
+		return ""
+	}
+	return n.segment(experimentSegment)
+}
+
+// Short returns what people call a policy, or an experiment, that the resource is or belongs to:
+// web or web/strict. Other names stay as they are.
+func (n ResourceName) Short() string {
+	policy := n.Policy()
+	if policy == "" {
+		return string(n)
+	}
+	if experiment := n.Experiment(); experiment != "" {
+		return string(policy.ID()) + "/" + experiment
+	}
+	return string(policy.ID())
+}
 
 // Sibling returns the name of the resource with another ID in the same collection.
 func (n ResourceName) Sibling(id string) ResourceName {
@@ -78,6 +103,12 @@ func (l Location) Node(id string) string { return string(l) + "/nodes/" + id }
 
 // ID returns the last segment.
 func (n PolicyName) ID() PolicyID { return PolicyID(ResourceName(n).ID()) }
+
+// Experiment returns the name of the policy's experiment with this ID.
+func (n PolicyName) Experiment(id string) string { return string(n) + "/experiments/" + id }
+
+// Revision returns the name of the policy's revision with this ID.
+func (n PolicyName) Revision(id string) string { return string(n) + "/revisions/" + id }
 
 // Node is a sidecar as its records name it.
 type Node struct {

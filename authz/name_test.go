@@ -40,3 +40,24 @@ func TestNamesAreTakenApart(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesThatPeopleSay: policies and experiments have short names, all else is named whole.
+func TestNamesThatPeopleSay(t *testing.T) {
+	const web = authz.PolicyName("projects/p/locations/l/policies/web")
+	for _, c := range []struct{ name, experiment, short string }{
+		{string(web), "", "web"},
+		{web.Experiment("strict"), "strict", "web/strict"},
+		{web.Experiment("strict") + "/report", "strict", "web/strict"},
+		{web.Revision("abc"), "", "web"},
+		{"projects/p/locations/l", "", "projects/p/locations/l"},
+		{"web/strict", "", "web/strict"},
+		{"", "", ""},
+	} {
+		if got := authz.ResourceName(c.name).Experiment(); got != c.experiment {
+			t.Errorf("%q: the experiment is %q, want %q", c.name, got, c.experiment)
+		}
+		if got := authz.ResourceName(c.name).Short(); got != c.short {
+			t.Errorf("%q: the short name is %q, want %q", c.name, got, c.short)
+		}
+	}
+}

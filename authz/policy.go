@@ -49,10 +49,10 @@ func (p *Policy) NoOp() bool { return p == nil || len(p.rules) == 0 }
 // project that the policy exempts is allowed, and so is the end of a reservation, whatever
 // the rules say. It never panics: a panic in a filter is a failure.
 func (p *Policy) Decide(ctx context.Context, r *Request, c Conditions) Decision {
-	q := question{Conditions: c, request: r, input: r.Input}
+	q := evaluation{Conditions: c, request: r, input: r.Input}
 	switch {
-	case c.Pacer != nil:
-		ctx, q.pace = c.Pacer.Pace(ctx, r, c.Timeout)
+	case c.Scheduler != nil:
+		ctx, q.slot = c.Scheduler.Slot(ctx, r, c.Timeout)
 	case c.Timeout > 0:
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
@@ -62,19 +62,30 @@ func (p *Policy) Decide(ctx context.Context, r *Request, c Conditions) Decision 
 		q.Reading = c.Bodies.Read(ctx, r)
 		defer q.Reading.End()
 	}
+	return p.answer(ctx, q)
+}
+
+// answer decides a request whose time and reading are bounded.
+func (p *Policy) answer(ctx context.Context, q evaluation) Decision {
+	r := q.request
 	switch {
 	case r.Operation == OperationOnEnd:
 		return p.notify(ctx, q)
 	case p.NoOp():
-		return Decision{Verdict: r.defaultVerdict(c.Default), Default: true, Plain: true, Reason: "No policy: the default decision."}
+		return Decision{Effect: r.defaultEffect(q.Default), Default: true, Plain: true, Reason: "No policy: the default decision."}
 	case p.Exempts(r):
 		return p.exempted.Decision()
 	}
 	if q.Plain = q.Plain || p.Distrusted(); q.Plain || r.Parts == nil {
 		return p.run(ctx, q)
 	}
+	return p.ask(ctx, q)
+}
+
+// ask runs the chain, of which each evaluation asks the request for the parts that it reads.
+func (p *Policy) ask(ctx context.Context, q evaluation) Decision {
 	q.required = p.required
-	asks, err := p.Ask(ctx, r, q.Reading, c.Learned != nil)
+	asks, err := p.Ask(ctx, q.request, q.Reading, q.Learned != nil)
 	if err != nil {
 		q.unreadable = err
 		return p.run(ctx, q)
@@ -82,15 +93,15 @@ func (p *Policy) Decide(ctx context.Context, r *Request, c Conditions) Decision 
 	defer asks.End()
 	q.asks = asks
 	d := p.run(ctx, q)
-	if c.Learned != nil {
-		d = c.Learned(asks.Record(), d)
+	if q.Learned != nil {
+		d = q.Learned(asks.Record(), d)
 	}
 	return d
 }
 
 // Ask begins to ask a request that has Parts, within what reading it may cost. What is learned is written
 // down if it is for a record.
-func (p *Policy) Ask(ctx context.Context, r *Request, reading *Reading, record bool) (*rego.Asking, error) {
+func (p *Policy) Ask(ctx context.Context, r *Request, reading *ReadBudget, record bool) (*rego.Evaluation, error) {
 	parts, err := r.Parts(reading)
 	if err != nil {
 		return nil, err
@@ -104,7 +115,7 @@ func (p *Policy) Recordable() bool {
 }
 
 // run asks each filter in order.
-func (p *Policy) run(ctx context.Context, q question) (d Decision) {
+func (p *Policy) run(ctx context.Context, q evaluation) (d Decision) {
 	asked := ""
 	defer func() {
 		q.leave()
@@ -113,14 +124,14 @@ func (p *Policy) run(ctx context.Context, q question) (d Decision) {
 			d = Failed(FailurePanic, "The evaluation panicked.")
 		}
 	}()
-	passed := Decision{Verdict: Allow, Plain: true}
+	passed := Decision{Effect: Allow, Plain: true}
 	for _, rule := range p.rules {
 		asked = rule.id
 		d := rule.filter.check(ctx, q)
 		q.leave()
 		d.rulePath = rule.path
 		d.timed = d.timed || passed.timed
-		if d.Verdict == Deny {
+		if d.Effect == Deny {
 			d.Rule = rule.id
 			d.addEarlier(passed.Labels, passed.LabelsIgnored)
 			return d
@@ -198,7 +209,7 @@ func (p *Policy) EvalLogRule(ctx context.Context, path string, input rego.Input,
 
 // notify notifies each filter of the end of a reservation. Whatever they say, it ends: the
 // answer is always that it may (Blazar's on-end). What fails is logged and counted.
-func (p *Policy) notify(ctx context.Context, q question) Decision {
+func (p *Policy) notify(ctx context.Context, q evaluation) Decision {
 	if !p.NoOp() && !p.Exempts(q.request) {
 		for _, rule := range p.rules {
 			d := rule.notify(ctx, q)
@@ -217,7 +228,7 @@ func (p *Policy) notify(ctx context.Context, q question) Decision {
 }
 
 // notify asks the rule's filter. A panic is a failure, of this rule alone.
-func (r rule) notify(ctx context.Context, q question) (d Decision) {
+func (r rule) notify(ctx context.Context, q evaluation) (d Decision) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			q.Panics.Report(ctx, diagnostics.PanicNotification, cause, q.about(r.id)...)

@@ -32,24 +32,24 @@ func TestResults(t *testing.T) {
 		name, allow string
 		want        authz.Decision
 	}{
-		{"true", `true`, authz.Decision{Verdict: authz.Allow, Plain: true}},
+		{"true", `true`, authz.Decision{Effect: authz.Allow, Plain: true}},
 		{"false", `false`, authz.Decision{Rule: "main", Plain: true}},
-		{"object", `{"allowed": true}`, authz.Decision{Verdict: authz.Allow}},
+		{"object", `{"allowed": true}`, authz.Decision{Effect: authz.Allow}},
 		{"headers", `{"allowed": true, "headers": {"b": ["1", "2"], "a": "x"}}`,
-			authz.Decision{Verdict: authz.Allow, Headers: []authz.Field{{Name: "a", Value: "x"}, {Name: "b", Value: "1"}, {Name: "b", Value: "2"}}}},
+			authz.Decision{Effect: authz.Allow, Headers: []authz.Field{{Name: "a", Value: "x"}, {Name: "b", Value: "1"}, {Name: "b", Value: "2"}}}},
 		{"arrays of headers", `{"allowed": true, "headers": [{"a": "1"}, {"a": "2"}]}`,
-			authz.Decision{Verdict: authz.Allow, Headers: []authz.Field{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}}},
+			authz.Decision{Effect: authz.Allow, Headers: []authz.Field{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}}},
 		{"denial", `{"allowed": false, "http_status": 401, "body": "no", "headers": {"www-authenticate": "Bearer"}, "reason": "who?"}`,
 			authz.Decision{Rule: "main", Reason: "who?", HTTPStatus: 401, Body: "no", Headers: []authz.Field{{Name: "www-authenticate", Value: "Bearer"}}}},
 		{"the rest", `{"allowed": true, "response_headers_to_add": {"a": "b"}, "request_headers_to_remove": ["c"],
 			"query_parameters_to_set": {"q": "1"}, "query_parameters_to_remove": ["r"], "dynamic_metadata": {"k": [true]}}`,
 			authz.Decision{
-				Verdict: authz.Allow, ResponseHeaders: []authz.Field{{Name: "a", Value: "b"}}, RemoveHeaders: []string{"c"},
+				Effect: authz.Allow, ResponseHeaders: []authz.Field{{Name: "a", Value: "b"}}, RemoveHeaders: []string{"c"},
 				SetQuery: []authz.Field{{Name: "q", Value: "1"}}, RemoveQuery: []string{"r"}, Metadata: map[string]any{"k": []any{true}},
 			}},
 		{"what a denial has no use for", `{"allowed": false, "request_headers_to_remove": ["c"]}`, authz.Decision{Rule: "main"}},
-		{"what an allowed request has no use for", `{"allowed": true, "body": "b", "http_status": 404}`, authz.Decision{Verdict: authz.Allow}},
-		{"unknown fields", `{"allowed": true, "else": 1}`, authz.Decision{Verdict: authz.Allow}},
+		{"what an allowed request has no use for", `{"allowed": true, "body": "b", "http_status": 404}`, authz.Decision{Effect: authz.Allow}},
+		{"unknown fields", `{"allowed": true, "else": 1}`, authz.Decision{Effect: authz.Allow}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := decide(t, "package envoy.authz\nallow := "+c.allow)
@@ -100,7 +100,7 @@ func TestFailuresAreDenials(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := decide(t, "package envoy.authz\n"+c.module)
-			if d.Verdict != authz.Deny || d.Failure != c.want || d.Result() != "ERROR" {
+			if d.Effect != authz.Deny || d.Failure != c.want || d.Result() != "ERROR" {
 				t.Errorf("got %+v; want the failure %s", d, c.want)
 			}
 			if !strings.Contains(d.Reason, c.reason) {
@@ -115,11 +115,11 @@ func TestABadRequestIsDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &authz.Request{Source: func(*authz.Reading) (rego.Input, error) {
+	r := &authz.Request{Source: func(*authz.ReadBudget) (rego.Input, error) {
 		return rego.Input{}, &authz.BadRequest{Reason: "The path does not parse."}
 	}}
 	d := p.Decide(t.Context(), r, authz.Conditions{})
-	if d.Verdict != authz.Deny || d.Failure != authz.FailureRequest || d.Status() != 400 || d.Reason != "The path does not parse." {
+	if d.Effect != authz.Deny || d.Failure != authz.FailureRequest || d.Status() != 400 || d.Reason != "The path does not parse." {
 		t.Errorf("got %+v; want a denial with 400", d)
 	}
 }
@@ -129,8 +129,8 @@ func TestAPanicIsADenial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &authz.Request{Source: func(*authz.Reading) (rego.Input, error) { panic("broken") }}
-	if d := p.Decide(t.Context(), r, authz.Conditions{}); d.Verdict != authz.Deny || d.Failure != authz.FailurePanic {
+	r := &authz.Request{Source: func(*authz.ReadBudget) (rego.Input, error) { panic("broken") }}
+	if d := p.Decide(t.Context(), r, authz.Conditions{}); d.Effect != authz.Deny || d.Failure != authz.FailurePanic {
 		t.Errorf("got %+v; want a denial", d)
 	}
 }
@@ -187,7 +187,7 @@ yes := true`
 	}
 }
 
-// TestAPolicyWithoutRulesDoesNotDecide: whoever forgets to put the default decision
+// TestAPolicyWithoutRulesDoesNotDecide: anyone who forgets to put the default decision
 // denies.
 func TestAPolicyWithoutRulesDoesNotDecide(t *testing.T) {
 	empty, err := authz.Compile(t.Context(), &adminpb.Policy{Name: webName})
@@ -195,7 +195,7 @@ func TestAPolicyWithoutRulesDoesNotDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, p := range map[string]*authz.Policy{"empty": empty, "nil": nil} {
-		if d := p.Decide(t.Context(), request("GET", nil), authz.Conditions{}); !p.NoOp() || !d.Default || d.Verdict != authz.Deny || d.Failure != "" {
+		if d := p.Decide(t.Context(), request("GET", nil), authz.Conditions{}); !p.NoOp() || !d.Default || d.Effect != authz.Deny || d.Failure != "" {
 			t.Errorf("%s: got %+v; want a denial by default", name, d)
 		}
 	}
@@ -220,7 +220,7 @@ func TestTheClockIsTheRequests(t *testing.T) {
 	}
 	r := request("GET", nil)
 	r.Time = time.Unix(0, 1000)
-	if d := p.Decide(t.Context(), r, authz.Conditions{}); d.Verdict != authz.Allow {
+	if d := p.Decide(t.Context(), r, authz.Conditions{}); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want it allowed", d)
 	}
 }
@@ -263,7 +263,7 @@ func TestCompileErrorsNameTheField(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	allow, deny := authz.Decision{Verdict: authz.Allow}, authz.Decision{}
+	allow, deny := authz.Decision{Effect: authz.Allow}, authz.Decision{}
 	for _, c := range []struct {
 		name             string
 		live, experiment authz.Decision
@@ -273,19 +273,26 @@ func TestCompare(t *testing.T) {
 		{"both deny", deny, deny, authz.Unchanged},
 		{"403 is the default", deny, authz.Decision{HTTPStatus: 403}, authz.Unchanged},
 		{"reason and rule are not seen by anyone", deny, authz.Decision{Rule: "r", Reason: "x"}, authz.Unchanged},
-		{"no metadata is empty metadata", allow, authz.Decision{Verdict: authz.Allow, Metadata: map[string]any{}}, authz.Unchanged},
+		{"no metadata is empty metadata", allow, authz.Decision{Effect: authz.Allow, Metadata: map[string]any{}}, authz.Unchanged},
 		{"newly denied", allow, deny, authz.NewlyDenied},
 		{"newly allowed", deny, allow, authz.NewlyAllowed},
 		{"status", deny, authz.Decision{HTTPStatus: 401}, authz.ResponseChanged},
 		{"body", deny, authz.Decision{Body: "b"}, authz.ResponseChanged},
-		{"headers", allow, authz.Decision{Verdict: authz.Allow, Headers: []authz.Field{{Name: "a", Value: "b"}}}, authz.ResponseChanged},
-		{"metadata", allow, authz.Decision{Verdict: authz.Allow, Metadata: map[string]any{"k": true}}, authz.ResponseChanged},
+		{"headers", allow, authz.Decision{Effect: authz.Allow, Headers: []authz.Field{{Name: "a", Value: "b"}}}, authz.ResponseChanged},
+		{"metadata", allow, authz.Decision{Effect: authz.Allow, Metadata: map[string]any{"k": true}}, authz.ResponseChanged},
 		{"failed", allow, authz.Decision{Failure: authz.FailureError}, authz.ExperimentFailed},
 		{"neither could read the request", authz.Decision{Failure: authz.FailureRequest, HTTPStatus: 400}, authz.Decision{Failure: authz.FailureRequest, HTTPStatus: 400}, authz.Unchanged},
 		{"only the experiment could not read the request", deny, authz.Decision{Failure: authz.FailureRequest, HTTPStatus: 400}, authz.ExperimentFailed},
-		{"both failed", authz.Decision{Failure: authz.FailureError}, authz.Decision{Failure: authz.FailureError}, authz.ExperimentFailed},
-		{"query", allow, authz.Decision{Verdict: authz.Allow, SetQuery: []authz.Field{{Name: "a"}}}, authz.ResponseChanged},
-		{"removed headers", allow, authz.Decision{Verdict: authz.Allow, RemoveHeaders: []string{"a"}}, authz.ResponseChanged},
+		{"both rules are undefined", authz.Decision{Failure: authz.FailureUndefined}, authz.Decision{Failure: authz.FailureUndefined}, authz.Unchanged},
+		{"both rules are in conflict", authz.Decision{Failure: authz.FailureError}, authz.Decision{Failure: authz.FailureError}, authz.Unchanged},
+		{"both have a wrong type", authz.Decision{Failure: authz.FailureType}, authz.Decision{Failure: authz.FailureType}, authz.Unchanged},
+		{"the same service has not answered", authz.Decision{Failure: authz.FailureExternal}, authz.Decision{Failure: authz.FailureExternal}, authz.Unchanged},
+		{"both failed, and answer with another status", authz.Decision{Failure: authz.FailureExternal, HTTPStatus: 503}, authz.Decision{Failure: authz.FailureExternal}, authz.ResponseChanged},
+		{"they failed otherwise", authz.Decision{Failure: authz.FailureUndefined}, authz.Decision{Failure: authz.FailureError}, authz.ExperimentFailed},
+		{"only the experiment is undefined", deny, authz.Decision{Failure: authz.FailureUndefined}, authz.ExperimentFailed},
+		{"the live rule is undefined, the experiment denies", authz.Decision{Failure: authz.FailureUndefined}, deny, authz.Unchanged},
+		{"query", allow, authz.Decision{Effect: authz.Allow, SetQuery: []authz.Field{{Name: "a"}}}, authz.ResponseChanged},
+		{"removed headers", allow, authz.Decision{Effect: authz.Allow, RemoveHeaders: []string{"a"}}, authz.ResponseChanged},
 		{"a bare boolean is an object without more", authz.Decision{Plain: true}, deny, authz.Unchanged},
 		{"the live one ran out of time, and would be allowed", authz.Decision{Failure: authz.FailureDeadline}, allow, authz.LiveFailed},
 		{"the live one ran out of time, and would be denied", authz.Decision{Failure: authz.FailureDeadline}, deny, authz.LiveFailed},
@@ -372,7 +379,7 @@ func FuzzResult(f *testing.F) {
 			t.Fatal(err)
 		}
 		d := p.Decide(t.Context(), request("GET", map[string]any{"value": value}), authz.Conditions{})
-		if d.Verdict == authz.Allow && d.Failure != "" {
+		if d.Effect == authz.Allow && d.Failure != "" {
 			t.Errorf("a failure allows: %+v", d)
 		}
 		if d.HTTPStatus != 0 && (d.HTTPStatus < 100 || d.HTTPStatus > 599) {
@@ -388,7 +395,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if p.Decide(b.Context(), request("GET", nil), authz.Conditions{}).Verdict != authz.Allow {
+		if p.Decide(b.Context(), request("GET", nil), authz.Conditions{}).Effect != authz.Allow {
 			b.Fatal("denied")
 		}
 	}

@@ -26,8 +26,8 @@ const (
 	OperationOnEnd       Operation = "on_end"
 )
 
-// Request is one question to the policy decision point. It is made by a front
-// such as extauthz, decided by the live policy and, beside that, by every ACTIVE
+// Request is one request to the policy decision point. It is made by a front
+// such as extauthz, decided by the live policy and, next to that, by every ACTIVE
 // experiment. All that a policy may read of it is behind Input; the other fields
 // are for choosing the policy and for the preview record.
 //
@@ -35,7 +35,7 @@ const (
 type Request struct {
 	// ID is the decision ID, made by the front. Records and answers carry it.
 	ID string
-	// Operation says which question is asked.
+	// Operation says what is asked.
 	Operation Operation
 	// Policy is the policy that the route chose; empty means the sidecar's own.
 	Policy PolicyID
@@ -59,14 +59,14 @@ type Request struct {
 	Size int
 	// Source makes the input document, anew at each call. Policies share the one of Input. A
 	// *BadRequest error is answered with 400.
-	Source func(*Reading) (rego.Input, error)
+	Source func(*ReadBudget) (rego.Input, error)
 	// WithoutBody makes the input document without input.parsed_body, and without input.truncated_body unless
 	// that is asked for: the headers may not say whether the body is all there, which is an error then. Nil
 	// means that there is no other than that of Source.
-	WithoutBody func(reading *Reading, truncated bool) (rego.Input, error)
+	WithoutBody func(reading *ReadBudget, truncated bool) (rego.Input, error)
 	// Parts makes the request as it is asked for part by part, within what reading may cost; nil if it is
 	// there as a document alone.
-	Parts func(*Reading) (rego.Request, error)
+	Parts func(*ReadBudget) (rego.Request, error)
 	// RequestID returns the ID that a proxy or the client has given the request, as it
 	// stands in x-request-id. Nil means that there is none.
 	RequestID func() string
@@ -98,12 +98,12 @@ func (r *Request) Held() int { return r.Size + int(r.parsed.Load()) }
 
 // Input returns the input document, made on first use and shared by all policies
 // that decide the request.
-func (r *Request) Input(reading *Reading) (rego.Input, error) {
+func (r *Request) Input(reading *ReadBudget) (rego.Input, error) {
 	return r.input.once(func() (rego.Input, error) { return r.Source(reading) })
 }
 
 // inputFor returns the input document with those of the bodyPlaces that are required.
-func (r *Request) inputFor(reading *Reading, required []string) (rego.Input, error) {
+func (r *Request) inputFor(reading *ReadBudget, required []string) (rego.Input, error) {
 	if r.WithoutBody == nil || slices.Contains(required, parsedBody) {
 		return r.Input(reading)
 	}
@@ -149,7 +149,7 @@ func (r *Request) Keep() (Kept, bool) {
 	return k, true
 }
 
-// bytesPerReply is about what a reply of an external service takes beside its message.
+// bytesPerReply is about what a reply of an external service takes next to its message.
 const bytesPerReply = 128
 
 // Size is about the memory that it holds, in bytes.
@@ -218,22 +218,22 @@ type Reservation struct {
 	// Project is the ID of the project that asks; it may be exempted.
 	Project string
 	// Start and End bound the lease as it would be. They are zero if no lease does
-	// say, and Invalid tells what is wrong if it says it in a way that cannot be read.
+	// say, and Invalid says what is wrong if it says it in a way that cannot be read.
 	Start, End time.Time
 	Invalid    string
 }
 
-// defaultVerdict is the decision on a request where there is no policy. Envoy's is as
+// defaultEffect is the decision on a request where there is no policy. Envoy's is as
 // configured. A reservation is allowed: a chain of filters in which nobody objects
 // passes, and Blazar without one allows.
-func (r *Request) defaultVerdict(configured Verdict) Verdict {
+func (r *Request) defaultEffect(configured Effect) Effect {
 	if r.Reservation != nil {
 		return Allow
 	}
 	return configured
 }
 
-// Compare is [Compare] by what the caller can tell apart. Blazar gets the verdict and the
+// Compare is [Compare] by what the caller gets. Blazar gets the effect and the
 // reason, and nothing of what is for Envoy.
 func (r *Request) Compare(live, experiment Decision) Difference {
 	if r.Reservation == nil {
@@ -242,7 +242,7 @@ func (r *Request) Compare(live, experiment Decision) Difference {
 	return Compare(live.toBlazar(), experiment.toBlazar())
 }
 
-// Changed is [Changed] by what the caller can tell apart: of what Blazar gets, the body is
+// Changed is [Changed] by what the caller gets: of what Blazar gets, the body is
 // the reason.
 func (r *Request) Changed(live, experiment Decision) []string {
 	if r.Reservation == nil {
@@ -259,8 +259,8 @@ func (r *Request) Changed(live, experiment Decision) []string {
 
 // toBlazar is what Blazar gets of a decision.
 func (d Decision) toBlazar() Decision {
-	out := Decision{Verdict: d.Verdict, Failure: d.Failure}
-	if d.Verdict == Deny {
+	out := Decision{Effect: d.Effect, Failure: d.Failure}
+	if d.Effect == Deny {
 		out.Body = d.Reason
 	}
 	return out

@@ -23,7 +23,7 @@ import (
 func parseResult(value any) Decision {
 	switch v := value.(type) {
 	case bool:
-		return Decision{Verdict: verdict(v), Plain: true}
+		return Decision{Effect: effectOf(v), Plain: true}
 	case map[string]any:
 		return parseObject(v)
 	default:
@@ -39,7 +39,7 @@ func ResultOf(value any) Decision {
 	return d
 }
 
-func verdict(allowed bool) Verdict {
+func effectOf(allowed bool) Effect {
 	if allowed {
 		return Allow
 	}
@@ -67,15 +67,15 @@ type resultField struct {
 	parse func(d *Decision, value any) error
 }
 
-// fits checks what a verdict makes of the headers in a field.
+// fits checks what an effect makes of the headers in a field.
 func (f resultField) fits(d *Decision) error {
 	switch {
-	case f.name == "headers" && d.Verdict == Deny:
+	case f.name == "headers" && d.Effect == Deny:
 		// The headers of a denial go to the client, in a message of Envoy's own.
 		return refusePseudo(d.Headers)
 	case f.name == "headers":
 		return refuseFraming(d.Headers)
-	case f.name == "response_headers_to_add" && d.Verdict == Allow:
+	case f.name == "response_headers_to_add" && d.Effect == Allow:
 		return refuseFraming(d.ResponseHeaders)
 	}
 	return nil
@@ -86,7 +86,7 @@ func parseObject(o map[string]any) Decision {
 	if !ok {
 		return Failed(FailureType, "The field allowed is "+TypeName(o["allowed"])+"; it has to be a boolean.")
 	}
-	d := Decision{Verdict: verdict(allowed)}
+	d := Decision{Effect: effectOf(allowed)}
 	for _, f := range resultFields {
 		value, present := o[f.name]
 		if !present {
@@ -104,10 +104,10 @@ func parseObject(o map[string]any) Decision {
 	return d
 }
 
-// dropUnused clears what the verdict gives no meaning to, so that two decisions
+// dropUnused clears what the effect gives no meaning to, so that two decisions
 // that look the same to Envoy compare as the same.
 func (d *Decision) dropUnused() {
-	if d.Verdict == Deny {
+	if d.Effect == Deny {
 		d.ResponseHeaders, d.RemoveHeaders, d.SetQuery, d.RemoveQuery = nil, nil, nil, nil
 		return
 	}
@@ -287,7 +287,7 @@ func labels(value any) (out []Label, ignored bool) {
 const maxMetadataDepth = 30
 
 // metadata parses an object that Envoy can read. It is refused here and not only
-// where it is sent, so that records, metrics and the answer tell of one decision.
+// where it is sent, so that records, metrics and the answer show one decision.
 func metadata(value any) (map[string]any, error) {
 	o, err := object(value)
 	if err != nil {

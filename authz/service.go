@@ -45,7 +45,7 @@ type ServiceReply struct {
 
 // ask returns the reply to a call. For an experiment, that is the reply that the live
 // policy got to the same call, if there is one.
-func (q question) ask(ctx context.Context, to endpoint, body []byte) ServiceReply {
+func (q evaluation) ask(ctx context.Context, to endpoint, body []byte) ServiceReply {
 	if q.Services == nil {
 		return ServiceReply{Outcome: ServiceNotCalled}
 	}
@@ -117,7 +117,7 @@ func AskForExperiment(ctx context.Context, services Services, r *Request, to *ur
 	// Experiments that ask the same at the same time have it called once.
 	r.replies.asking.Lock()
 	defer r.replies.asking.Unlock()
-	q := question{Conditions: Conditions{Services: services, Shadow: true}, request: r}
+	q := evaluation{Conditions: Conditions{Services: services, Shadow: true}, request: r}
 	return q.ask(ctx, endpoint{to, to.String()}, body)
 }
 

@@ -54,9 +54,9 @@ func (p *Policy) Interpreted() (out []rego.Cause) {
 	return out
 }
 
-// SameDecision compares all that a client, an upstream and a record can tell.
+// SameDecision compares all that a client, an upstream and a record show.
 func SameDecision(a, b Decision) bool {
-	return a.Failure == b.Failure && a.Verdict == b.Verdict && a.Rule == b.Rule && a.Reason == b.Reason &&
+	return a.Failure == b.Failure && a.Effect == b.Effect && a.Rule == b.Rule && a.Reason == b.Reason &&
 		a.Plain == b.Plain && sameAnswer(a, b) && reflect.DeepEqual(a.Metadata, b.Metadata) &&
 		slices.Equal(a.Labels, b.Labels) && a.LabelsIgnored == b.LabelsIgnored
 }
@@ -64,15 +64,15 @@ func SameDecision(a, b Decision) bool {
 // Blame finds the rule that decides otherwise by shortcut than OPA does from the whole input, with its Rego
 // path, which is empty for a filter of another kind. Two requests stand for one: OPA decides the first. The
 // rule is empty if there is none.
-func (p *Policy) Blame(ctx context.Context, first, second *Request, reading *Reading) (rule, path string) {
+func (p *Policy) Blame(ctx context.Context, first, second *Request, reading *ReadBudget) (rule, path string) {
 	asks, err := p.Ask(ctx, second, reading, false)
 	if err != nil {
 		return "", ""
 	}
 	defer asks.End()
-	shortcut := question{Conditions: Conditions{Shadow: true, Reading: reading}, request: second, input: second.Input, asks: asks, required: p.required}
+	shortcut := evaluation{Conditions: Conditions{Shadow: true, Reading: reading}, request: second, input: second.Input, asks: asks, required: p.required}
 	for _, r := range p.rules {
-		plain := r.filter.check(ctx, question{Conditions: Conditions{Shadow: true, Plain: true}, request: first, input: first.Input})
+		plain := r.filter.check(ctx, evaluation{Conditions: Conditions{Shadow: true, Plain: true}, request: first, input: first.Input})
 		quick := r.filter.check(ctx, shortcut)
 		if !SameDecision(quick, plain) {
 			return r.id, r.path
@@ -118,6 +118,14 @@ func (p *Policy) Causes() (out []rego.Cause) {
 				out = append(out, cause)
 			}
 		}
+	}
+	return out
+}
+
+// References returns the places of the modules that name what the chain's rules read of the input, by rule.
+func (p *Policy) References() (out []rego.Reference) {
+	for _, r := range p.rules {
+		out = append(out, p.program.References(r.path)...)
 	}
 	return out
 }

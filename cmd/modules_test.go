@@ -14,8 +14,6 @@ import (
 // against the types of other products has a module of its own: deploy/check.
 var testModules = []string{
 	"github.com/anishathalye/porcupine", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal",
-	// The product links these two as well, through autoexport.
-	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc", "go.opentelemetry.io/proto/otlp",
 }
 
 var requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`) // without "// indirect"
@@ -35,6 +33,38 @@ func TestGoModHasWhatIsLinked(t *testing.T) {
 		if !needed && !slices.Contains(testModules, m[1]) {
 			t.Errorf("go.mod requires %s for tests alone: they belong into a module of their own, such as deploy/check", m[1])
 		}
+	}
+}
+
+// laterGo are the modules that need a later patch of Go than ours, because of a tool: nobody imports them.
+var laterGo = map[string]string{
+	".ci/release":  "GoReleaser",
+	"deploy/check": "Prometheus",
+}
+
+// TestGoOfModules: a module demands the first patch of a minor version of Go, since who imports it has to
+// have that one too, and names no toolchain.
+func TestGoOfModules(t *testing.T) {
+	modules := 0
+	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() != "go.mod" {
+			return err
+		}
+		modules++
+		content, err := os.ReadFile(path.Join("..", name))
+		if err != nil {
+			return err
+		}
+		if _, later := laterGo[path.Dir(name)]; !later && !strings.Contains(string(content), "\ngo 1.26.0\n") {
+			t.Errorf("%s demands another Go than 1.26.0", name)
+		}
+		if strings.Contains(string(content), "\ntoolchain ") {
+			t.Errorf("%s names a toolchain", name)
+		}
+		return nil
+	})
+	if err != nil || modules < 8 {
+		t.Errorf("there are %d modules: %v", modules, err)
 	}
 }
 

@@ -23,7 +23,7 @@ type recorder struct{ request *authz.Request }
 
 func (a *recorder) Check(_ context.Context, r *authz.Request) authz.Decision {
 	a.request = r
-	return authz.Decision{Verdict: authz.Allow, Plain: true}
+	return authz.Decision{Effect: authz.Allow, Plain: true}
 }
 
 // askAt sends a question to Understudy's HTTP port and holds it against what a

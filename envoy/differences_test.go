@@ -13,16 +13,16 @@ import (
 // row matches a row of the table of differences. Its first column is the name.
 var row = regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\|$")
 
-// TestDifferencesAreShown holds the table of README.md against the files that show
+// TestDifferencesAreShown holds the table of opa-envoy-plugin.md against the files that show
 // what differs from opa-envoy-plugin: each row has a file, and each file a row.
 func TestDifferencesAreShown(t *testing.T) {
-	content, err := os.ReadFile("README.md")
+	content, err := os.ReadFile("opa-envoy-plugin.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(string(content), "## What differs from opa-envoy-plugin")
 	if !found {
-		t.Fatal("README.md does not list what differs")
+		t.Fatal("opa-envoy-plugin.md does not list what differs")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	shown := shownDifferences(t)

@@ -1,7 +1,6 @@
 package rego
 
 import (
-	"cmp"
 	"slices"
 
 	"understudy/rego/evaluator"
@@ -21,12 +20,9 @@ const (
 	CauseClockAsked = evaluator.ClockAsked
 	CauseClockWhole = evaluator.ClockWhole
 	CauseRead       = evaluator.Read
-	// CauseImpure means: a built-in has a value of its own at each call, so OPA's interpreter evaluates the path
-	// and no decision is cached.
-	CauseImpure CauseKind = "impure"
-	// CauseInterpreted means: the rule has a form that our evaluator does not know, so that OPA's
-	// interpreter evaluates the path, which takes several times as long, and no decision is cached.
-	CauseInterpreted CauseKind = "interpreted"
+	CauseImpure     = evaluator.Impure
+	// CauseInterpreted is that of forms that are left to OPA.
+	CauseInterpreted = evaluator.Interpreted
 )
 
 // Causes returns the places that explain what evaluations of the rule at path, one of Source.Paths, cost: where
@@ -36,12 +32,18 @@ func (p *Program) Causes(path string) []Cause {
 	if q.compiled != nil {
 		return q.compiled.Causes()
 	}
-	out := p.Interpreted(path)
-	for i, u := range q.unsupported {
-		if u.Impure != "" {
-			out[i].Kind, out[i].What = CauseImpure, u.Impure
+	return slices.SortedFunc(slices.Values(q.unsupported), Cause.Compare)
+}
+
+// Interpreted returns the forms for which the rule at path, one of Source.Paths, is evaluated by
+// OPA's interpreter alone, which takes several times as long: the rule can reach them, and our evaluator
+// does not know them. There are none if it is evaluated by ours.
+func (p *Program) Interpreted(path string) []Cause {
+	out := slices.Clone(p.queries[path].unsupported)
+	for i, c := range out {
+		if c.Kind == CauseImpure {
+			out[i].Kind, out[i].What = CauseInterpreted, "the built-in "+c.What+", which may have another result for the same operands,"
 		}
 	}
-	slices.SortFunc(out, func(x, y Cause) int { return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Row, y.Row)) })
 	return out
 }

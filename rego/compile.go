@@ -79,7 +79,7 @@ func (p *Program) prepare(ctx context.Context, source Source) error {
 		if ctx.Err() != nil {
 			return compile.Ended(ctx)
 		}
-		p.queries[path] = newQuery(p.compiler, c, ref)
+		p.queries[path] = newQuery(path, ref, p.compiler, c)
 	}
 	compile.Release(p.compiler)
 	return nil

@@ -38,7 +38,7 @@ func TestEqualRequestsHaveEqualRecords(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a := p.AskDocument(context.Background(), in, time.Unix(epoch, 0), true)
+				a := p.Ask(context.Background(), rego.RequestOf(in), time.Unix(epoch, 0), true)
 				defer a.End()
 				if _, err := a.Eval("p/out"); err != nil || a.Record().Once {
 					t.Fatal(err, a.Record().Once)

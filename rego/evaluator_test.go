@@ -27,7 +27,7 @@ type comparison struct {
 	policies, compiled, evaluated, defined, undecided, panicked int
 }
 
-// soak is how long TestTheEvaluatorIsRego goes on with policies that nobody has tried, beside its own.
+// soak is how long TestTheEvaluatorIsRego goes on with policies that nobody has tried, next to its own.
 var soak = flag.Duration("soak", 0, "how long random policies are compared with OPA's")
 
 // foundOnce are seeds of policies that a soak has found something with.
@@ -152,7 +152,7 @@ func TestCasesOfOPAAreEvaluatedAlike(t *testing.T) {
 		}
 		c.policies++
 		if _, unsupported, _ := rego.EvalCompiled(ours, path, rego.Input{}, time.Time{}); unsupported != nil {
-			interpreted = append(interpreted, one.Note+": "+unsupported[0].Form)
+			interpreted = append(interpreted, one.Note+": "+unsupported[0].What)
 			continue
 		}
 		c.compiled++

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"understudy/rego/evaluator"
 )
 
 // walks :: program → what its records said.
@@ -26,16 +24,16 @@ type walk struct {
 // has no compiled query. The error says as well that a record breaks a promise: that the
 // evaluation is the same whether it is recorded, that the answers of a look-up are its own, that what follows
 // after some answers is always the same, and that the causes have all places that asked.
-func EvalCompiled(p *Program, path string, input Input, now time.Time) (result Result, unsupported []*evaluator.Unsupported, err error) {
+func EvalCompiled(p *Program, path string, input Input, now time.Time) (result Result, unsupported []Cause, err error) {
 	q := p.queries[path]
 	if q.compiled == nil {
-		return Result{}, q.unsupported, nil
+		return Result{}, p.Interpreted(path), nil
 	}
 	ctx := context.Background()
-	plain := p.AskDocument(ctx, input, now, false)
+	plain := p.Ask(ctx, RequestOf(input), now, false)
 	result, err = plain.Eval(path)
 	plain.End()
-	a := p.AskDocument(ctx, input, now, true)
+	a := p.Ask(ctx, RequestOf(input), now, true)
 	defer a.End()
 	recorded, recordedErr := a.Eval(path)
 	switch {
@@ -96,7 +94,7 @@ func (p *Program) check(ctx context.Context, path string, input Input, now time.
 		w.next[at] = next
 		return nil
 	}
-	look := p.AskDocument(ctx, input, now, false)
+	look := p.Ask(ctx, RequestOf(input), now, false)
 	defer look.End()
 	for _, entry := range record.Entries {
 		if answer, err := look.Answer(entry.Question); err != nil || answer != entry.Answer {

@@ -14,18 +14,10 @@ import (
 // Input is no document at all, for which `input` is undefined.
 type Input struct{ value ast.Value }
 
-// NewInput makes an Input of a document in the types of encoding/json, with
-// integers of any Go type. It copies the document. Numbers of more than 30 characters may
-// have 20,000 digits together: more would take seconds to compare.
+// NewInput makes an Input of a document, as [ValueOf] does.
 func NewInput(document map[string]any) (Input, error) {
-	if hasLongNumber(document) {
-		return Input{}, errLongNumber
-	}
-	value, err := ast.InterfaceToValue(document)
-	if err != nil {
-		return Input{}, fmt.Errorf("making the input document: %w", err)
-	}
-	return Input{value}, nil
+	value, err := ValueOf(document)
+	return value.Input(), err
 }
 
 // Document returns the document in the types of encoding/json, with numbers as
@@ -38,10 +30,6 @@ func (i Input) Document() (any, error) {
 }
 
 var errLongNumber = fmt.Errorf("its long numbers have more than %d digits", bounds.MaxDigits)
-
-// hasLongNumber reports whether the long numbers of a document have so many digits that
-// a single comparison may take too long.
-func hasLongNumber(document any) bool { return longDigits(document) > bounds.MaxDigits }
 
 // longDigits counts the digits of long numbers. Short ones count nothing: however many
 // there are, comparing one costs little.

@@ -11,7 +11,7 @@ import (
 )
 
 // errInputForm says that bytes are no input document. It does not say where: the bytes are a
-// request's, and whoever logs the error must not log them.
+// request's, and anyone who logs the error must not log them.
 var errInputForm = errors.New("rego: these bytes are no input document")
 
 // AppendInput appends the JSON of an input document, in which numbers are as they were written. Where there

@@ -239,14 +239,14 @@ func loopsWithModifiers() map[string]loopCase {
 	}
 }
 
-// beside is a rule in a collection of the data that fails, and that a loop over the
+// next to is a rule in a collection of the data that fails, and that a loop over the
 // names of the entries does not ask.
 const beside = `package base.late.other
 deep := 1 if input.k
 deep := 2 if input.k
 `
 
-// below is data for beside.
+// below is data for next to.
 func below() map[string]any {
 	out := mixed()
 	out["base"] = out["mixed"].(map[string]any)["base"]

@@ -11,24 +11,18 @@ import (
 // codePath is the Problem.Code of a path that names no rule.
 const codePath = "path_error"
 
-// wantedPaths returns the paths to prepare: all that are required, and of the others those
-// that are there.
-func (s Source) wantedPaths(compiler *ast.Compiler) []string {
+// refs returns the references of all paths to prepare :: path → reference: all that are required, and of the
+// others those that are there. It returns the problems of those that name nothing.
+func (s *Source) refs(compiler *ast.Compiler) (map[string]ast.Ref, []Problem) {
 	paths := slices.Clone(s.Paths)
 	for _, path := range s.Optional {
 		if ref, ok := parsePath(path); ok && exists(compiler, s.Data, ref) {
 			paths = append(paths, path)
 		}
 	}
-	return paths
-}
-
-// refs returns the references of all paths to prepare :: path → reference, and the
-// problems of those that name nothing.
-func (s *Source) refs(compiler *ast.Compiler) (map[string]ast.Ref, []Problem) {
 	out := make(map[string]ast.Ref)
 	var problems []Problem
-	for _, path := range s.wantedPaths(compiler) {
+	for _, path := range paths {
 		ref, problem := resolve(compiler, s.Data, path)
 		if problem != nil {
 			problems = append(problems, *problem)
@@ -107,13 +101,9 @@ func isFunction(rules []*ast.Rule, ref ast.Ref) bool {
 func packagesHint(compiler *ast.Compiler) string {
 	var packages []string
 	for _, m := range compiler.Modules {
-		var names []string
-		for _, term := range m.Package.Path[1:] {
-			if name, ok := term.Value.(ast.String); ok {
-				names = append(names, string(name))
-			}
+		if path, ok := pathOf(m.Package.Path); ok {
+			packages = append(packages, path)
 		}
-		packages = append(packages, strings.Join(names, "/"))
 	}
 	slices.Sort(packages)
 	packages = slices.Compact(packages)

@@ -32,6 +32,7 @@ type Program struct {
 
 // query is what is evaluated for a path.
 type query struct {
+	path string
 	// body is `value = data.a.b`, made once: parsing it would cost more than evaluating
 	// it.
 	body ast.Body
@@ -41,14 +42,15 @@ type query struct {
 	// compiled evaluates it; nil if it can reach forms that the evaluator does not know, which
 	// are unsupported.
 	compiled    *evaluator.Query
-	unsupported []*evaluator.Unsupported
+	unsupported []Cause
 }
 
 // value is the variable of a query that gets the rule's value.
 const value = ast.Var("value")
 
-func newQuery(compiler *ast.Compiler, c *evaluator.Compiler, ref ast.Ref) query {
+func newQuery(path string, ref ast.Ref, compiler *ast.Compiler, c *evaluator.Compiler) query {
 	q := query{
+		path:  path,
 		body:  ast.NewBody(ast.Equality.Expr(ast.NewTerm(value), ast.NewTerm(ref))),
 		ref:   ref,
 		reach: reachOf(compiler, ref),
@@ -82,14 +84,14 @@ func (p *Program) MayRead(path string, place ...string) bool {
 	return !ok || q.reach.mayRead(place)
 }
 
-// Interpreted returns the forms for which the rule at path, one of Source.Paths, is evaluated by
-// OPA's interpreter alone, which takes several times as long: the rule can reach them, and our evaluator
-// does not know them. There are none if it is evaluated by ours.
-func (p *Program) Interpreted(path string) (out []Cause) {
-	for _, u := range p.queries[path].unsupported {
-		out = append(out, Cause{Kind: CauseInterpreted, What: u.Form, File: u.File, Row: u.Row})
+// References returns the first place for each path of the input that the rule at path, one of Source.Paths, and
+// those that it can come to name, by file and line. It is for messages: what is read through a local variable or
+// as an argument of a function is found as far as it is named.
+func (p *Program) References(path string) []Reference {
+	if q, ok := p.queries[path]; ok {
+		return q.reach.inputs
 	}
-	return out
+	return nil
 }
 
 // Evaluates reports whether the rule at path, one of Source.Paths, is evaluated by our evaluator.
@@ -109,7 +111,7 @@ func (p *Program) Has(path string) bool {
 // does not allow, are returned as an
 // *EvalError.
 func (p *Program) Eval(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
-	a := p.AskDocument(ctx, input, now, false)
+	a := p.Ask(ctx, RequestOf(input), now, false)
 	defer a.End()
 	result, err := a.Eval(path)
 	if !errors.Is(err, ErrUndecided) {
@@ -125,12 +127,9 @@ func (p *Program) Interpret(ctx context.Context, path string, input Input, now t
 	if !ok {
 		return result, fmt.Errorf("evaluating %s: it is not one of the program's paths", path)
 	}
-	if ctx.Err() != nil {
-		return result, compile.Ended(ctx)
-	}
-	found, err := p.evaluate(ctx, q.body, input, now, newCancel(ctx))
+	found, err := p.run(ctx, q, input, now, nil)
 	if err != nil {
-		return result, failed(ctx, path, err)
+		return result, err
 	}
 	result, err = resultOf(path, found)
 	result.Timed = q.reach.clock
@@ -166,30 +165,31 @@ func resultOf(path string, found *ast.Term) (result Result, err error) {
 	return result, nil
 }
 
-// evaluate runs a query; the value is nil if it is undefined.
-func (p *Program) evaluate(
-	ctx context.Context, body ast.Body, input Input, now time.Time, cancel topdown.Cancel,
-) (*ast.Term, error) {
-	var found *ast.Term
-	err := p.equip(topdown.NewQuery(body), input, now, cancel).Iter(ctx, func(result topdown.QueryResult) error {
-		found = result[value]
-		return nil
-	})
-	return found, err
-}
-
-// equip gives a query what an evaluation is made with. The caller makes the query, so that
-// it is on its stack: one made here would be on the heap, for each evaluation.
-func (p *Program) equip(q *topdown.Query, input Input, now time.Time, cancel topdown.Cancel) *topdown.Query {
-	q = q.
+// run evaluates a query by OPA; the value is nil if it is undefined. A tracer sees all of it: without the index of
+// rules, one whose first condition fails is begun as well.
+func (p *Program) run(ctx context.Context, q query, input Input, now time.Time, tracer topdown.QueryTracer) (found *ast.Term, err error) {
+	if ctx.Err() != nil {
+		return nil, compile.Ended(ctx)
+	}
+	run := topdown.NewQuery(q.body).
 		WithCompiler(p.compiler).
 		WithStore(p.store).
 		WithTransaction(p.txn).
 		WithMetrics(metrics.NoOp()).
 		WithTime(now).
-		WithCancel(cancel)
+		WithCancel(newCancel(ctx))
 	if input.value != nil {
-		q = q.WithInput(ast.NewTerm(input.value))
+		run = run.WithInput(ast.NewTerm(input.value))
 	}
-	return q
+	if tracer != nil {
+		run = run.WithIndexing(false).WithQueryTracer(tracer)
+	}
+	err = run.Iter(ctx, func(result topdown.QueryResult) error {
+		found = result[value]
+		return nil
+	})
+	if err != nil {
+		return nil, failed(ctx, q.path, err)
+	}
+	return found, nil
 }

@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -14,28 +15,46 @@ import (
 type reach struct {
 	compiler *ast.Compiler
 	seen     map[*ast.Rule]bool
-	// inputs are the paths of the input that the rules name, as far as they are constant.
-	inputs [][]string
+	// at is the place of the term that is visited.
+	at *ast.Location
+	// inputs are the paths of the input that the rules name, each once, by file and line.
+	inputs []Reference
 	// clock and random say that a built-in is called whose result depends on the time, or on chance.
 	clock, random bool
+}
+
+// Reference is a place of a module that reads the input.
+type Reference struct {
+	// Path are the names below `input`, up to the first that only an evaluation knows. It is
+	// empty for the whole input.
+	Path []string
+	// File is the module, and Row the line in it, from 1.
+	File string
+	Row  int
 }
 
 // reachOf returns what a reference to rules can come to.
 func reachOf(compiler *ast.Compiler, ref ast.Ref) *reach {
 	r := &reach{compiler: compiler, seen: make(map[*ast.Rule]bool)}
 	r.ref(ref)
-	r.seen = nil
-	// A list of rules names the same few paths, over and over.
-	slices.SortFunc(r.inputs, slices.Compare)
-	r.inputs = slices.CompactFunc(r.inputs, slices.Equal)
+	r.seen, r.at = nil, nil
+	// A list of rules names the same few paths, over and over: the first place of each is enough.
+	slices.SortFunc(r.inputs, func(a, b Reference) int { return cmp.Or(slices.Compare(a.Path, b.Path), a.compare(b)) })
+	r.inputs = slices.CompactFunc(r.inputs, func(a, b Reference) bool { return slices.Equal(a.Path, b.Path) })
+	slices.SortStableFunc(r.inputs, Reference.compare)
 	return r
+}
+
+// compare orders references by file and line.
+func (r Reference) compare(other Reference) int {
+	return cmp.Or(cmp.Compare(r.File, other.File), cmp.Compare(r.Row, other.Row))
 }
 
 // mayRead reports whether the rules may read something at, above or below a path of the input.
 func (r *reach) mayRead(path []string) bool {
-	return slices.ContainsFunc(r.inputs, func(named []string) bool {
-		n := min(len(named), len(path))
-		return slices.Equal(named[:n], path[:n])
+	return slices.ContainsFunc(r.inputs, func(named Reference) bool {
+		n := min(len(named.Path), len(path))
+		return slices.Equal(named.Path[:n], path[:n])
 	})
 }
 
@@ -43,6 +62,10 @@ func (r *reach) mayRead(path []string) bool {
 func (r *reach) visit(part any) {
 	ast.NewGenericVisitor(func(x any) bool {
 		switch x := x.(type) {
+		case *ast.Term:
+			if x.Location != nil {
+				r.at = x.Location
+			}
 		case ast.Ref:
 			r.ref(x)
 			for _, operand := range x[1:] {
@@ -60,7 +83,11 @@ func (r *reach) visit(part any) {
 func (r *reach) ref(ref ast.Ref) {
 	switch {
 	case ref[0].Equal(ast.InputRootDocument):
-		r.inputs = append(r.inputs, names(ref[1:]))
+		named := Reference{Path: names(ref[1:])}
+		if r.at != nil {
+			named.File, named.Row = r.at.File, r.at.Row
+		}
+		r.inputs = append(r.inputs, named)
 	case ref[0].Equal(ast.DefaultRootDocument):
 		for _, rule := range r.compiler.GetRulesDynamicWithOpts(ref, ast.RulesOptions{IncludeHiddenModules: true}) {
 			if !r.seen[rule] {
@@ -74,4 +101,16 @@ func (r *reach) ref(ref ast.Ref) {
 			r.random = r.random || evaluator.OfChance(name)
 		}
 	}
+}
+
+// names returns the names at the beginning of a reference.
+func names(ref ast.Ref) (out []string) {
+	for _, term := range ref {
+		name, ok := term.Value.(ast.String)
+		if !ok {
+			break
+		}
+		out = append(out, string(name))
+	}
+	return out
 }

@@ -8,6 +8,8 @@
 // goroutines. What a value means is left to the caller.
 package rego
 
+import "google.golang.org/protobuf/types/known/structpb"
+
 // Source is what a Program is compiled from.
 type Source struct {
 	// Modules :: file name → Rego v1 text.
@@ -21,4 +23,13 @@ type Source struct {
 	Paths []string
 	// Optional are rules that may be evaluated if they are there; see [Program.Has].
 	Optional []string
+}
+
+// DataOf returns a Struct as the data of a [Source], of which [Compile] makes values without maps in between.
+func DataOf(s *structpb.Struct) map[string]any {
+	out := make(map[string]any, len(s.GetFields()))
+	for name, value := range s.GetFields() {
+		out[name] = value
+	}
+	return out
 }

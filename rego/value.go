@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"understudy/rego/bounds"
 	"understudy/rego/compile"
 	"understudy/rego/opaque"
 )
@@ -26,13 +27,7 @@ func Integer(n int64) Value { return Value{ast.NumberTerm(json.Number(strconv.Fo
 // Number returns a number as JSON writes it. One that is not finite, which JSON does not
 // know, is the text that protojson has.
 func Number(n float64) Value {
-	switch number := compile.Number(n).(type) {
-	case json.Number:
-		return Value{ast.NumberTerm(number)}
-	case string:
-		return Value{ast.StringTerm(number)}
-	}
-	return Null()
+	return Value{ast.NewTerm(ast.MustInterfaceToValue(compile.Number(n)))}
 }
 
 // Null returns null.
@@ -63,7 +58,7 @@ func Strings(values []string) Value {
 // integers of any Go type. It copies the document. Numbers of more than 30 characters may
 // have 20,000 digits together: more would take seconds to compare.
 func ValueOf(document any) (Value, error) {
-	if hasLongNumber(document) {
+	if longDigits(document) > bounds.MaxDigits {
 		return Value{}, errLongNumber
 	}
 	v, err := ast.InterfaceToValue(document)

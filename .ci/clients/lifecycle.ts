@@ -1,5 +1,5 @@
 // The whole life of a policy through a client that openapi-generator made for
-// TypeScript (typescript-fetch). Usage: node lifecycle.js URL, compiled beside the
+// TypeScript (typescript-fetch). Usage: node lifecycle.js URL, compiled next to the
 // generated folder client.
 import * as assert from "node:assert/strict";
 import * as u from "./client";

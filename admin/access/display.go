@@ -9,10 +9,10 @@ import (
 const maxDisplay = 64
 
 // maxMarks is how many marks stand on one letter of a name, such as accents: more would cover
-// what stands beside it.
+// what stands next to it.
 const maxMarks = 3
 
-// DisplayName is a text that somebody chose for themselves as a name that can be shown beside
+// DisplayName is a text that somebody chose for themselves as a name that can be shown next to
 // anything: it has letters, digits, single blanks and @._+-', and no more than 64 characters.
 // Without a colon it is nobody's member, and without brackets it stays in those around it.
 func DisplayName(text string) string {
@@ -42,12 +42,12 @@ func DisplayName(text string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// Named is a member with a name for people, if there is one, as texts show both:
+// Named is the member with the name for people, if there is one, as texts show both:
 // "ann@example.com (oidc:https://login.example.com#00u1abcd)". What stands in the brackets is who
 // it is.
-func Named(member, display string) string {
-	if display == "" || member == "" {
-		return member
+func (p Principal) Named() string {
+	if p.Display == "" || p.Member == "" {
+		return p.Member
 	}
-	return display + " (" + member + ")"
+	return p.Display + " (" + p.Member + ")"
 }

@@ -33,10 +33,10 @@ func TestDisplayNames(t *testing.T) {
 			t.Errorf("%q is shown as %q, want %q", given, got, want)
 		}
 	}
-	if got := access.Named("oidc:https://i#s", "Ann"); got != "Ann (oidc:https://i#s)" {
+	if got := (access.Principal{Member: "oidc:https://i#s", Display: "Ann"}).Named(); got != "Ann (oidc:https://i#s)" {
 		t.Errorf("got %q", got)
 	}
-	if access.Named("token:ci", "") != "token:ci" || access.Named("", "Ann") != "" {
+	if (access.Principal{Member: "token:ci"}).Named() != "token:ci" || (access.Principal{Display: "Ann"}).Named() != "" {
 		t.Error("a name without a member, or a member without a name, is shown with brackets")
 	}
 }

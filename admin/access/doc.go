@@ -2,5 +2,5 @@
 // gives it permissions, and the bindings of a resource and of all above it give it roles.
 //
 // It knows no HTTP and no store. Who sends a request is found by admin/authentication;
-// where bindings are kept, and that every call is checked, is admin/iam.
+// where bindings are kept is admin/iam, and that every call is checked is admin/rest.
 package access

@@ -11,7 +11,7 @@ func NewUnknown(ctx context.Context, known func()) context.Context {
 	return context.WithValue(ctx, knownKey{}, known)
 }
 
-// Known says that the credentials of the request of a context were found to be good. Whoever
+// Known says that the credentials of the request of a context were found to be good. Anyone who
 // verifies credentials calls it as soon as they are, before more of the request is read: what a
 // server lets a sender send whom it does not know is little. Without NewUnknown it does nothing.
 func Known(ctx context.Context) {

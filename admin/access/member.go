@@ -33,31 +33,60 @@ func CheckMember(member string) error {
 	case !utf8.ValidString(member) || strings.ContainsFunc(member, unprintable):
 		return errors.New("it has a character that cannot be printed: write the name as its issuer does")
 	}
-	kind, name, _ := strings.Cut(member, ":")
-	switch kind {
-	case "spiffe":
-		if id, err := spiffeid.FromString(member); err != nil || id.Path() == "" {
-			return errors.New("a SPIFFE ID is spiffe://DOMAIN/PATH, without a user, port, query, fragment or escape; " +
-				"the domain has a-z 0-9 . - _, and segments of the path, none of which is . or .., have letters, digits and . - _ in them")
+	kind, _, _ := strings.Cut(member, ":")
+	for _, f := range forms {
+		if f.kind == kind {
+			return f.check(member)
 		}
-	case "oidc":
-		issuer, subject, _ := strings.Cut(name, "#")
-		if issuer == "" || subject == "" {
-			return errors.New("it is oidc:ISSUER#SUBJECT, with the issuer's URL and the claim sub")
-		}
-	case "group":
-		issuer, group, _ := strings.Cut(name, "#")
-		if issuer == "" || group == "" {
-			return errors.New("it is group:ISSUER#NAME, with the issuer's URL, for a group belongs to its issuer")
-		}
-	case "cert", "token", "chef":
-		if name == "" {
-			return errors.New("the name is missing: it is " + kind + ":NAME")
-		}
-	default:
-		return errors.New("it is one of " + members)
+	}
+	return errors.New("it is one of " + members)
+}
+
+// form is a kind of members: those that begin with the kind and a colon.
+type form struct {
+	kind string
+	// has reports whether a member has all parts that one of the kind has.
+	has func(member string) bool
+	// rule says which parts these are.
+	rule string
+}
+
+// forms are all kinds.
+var forms = []form{
+	{"spiffe", isSPIFFE, "a SPIFFE ID is spiffe://DOMAIN/PATH, without a user, port, query, fragment or escape; " +
+		"the domain has a-z 0-9 . - _, and segments of the path, none of which is . or .., have letters, digits and . - _ in them"},
+	{"oidc", ofIssuer, "it is oidc:ISSUER#SUBJECT, with the issuer's URL and the claim sub"},
+	{"group", ofIssuer, "it is group:ISSUER#NAME, with the issuer's URL, for a group belongs to its issuer"},
+	{"cert", named, "the name is missing: it is cert:NAME"},
+	{"token", named, "the name is missing: it is token:NAME"},
+	{"chef", named, "the name is missing: it is chef:NAME"},
+}
+
+// check returns the rule as an error if a member breaks it.
+func (f form) check(member string) error {
+	if !f.has(member) {
+		return errors.New(f.rule)
 	}
 	return nil
+}
+
+// isSPIFFE reports whether a member is the SPIFFE ID of a workload.
+func isSPIFFE(member string) bool {
+	id, err := spiffeid.FromString(member)
+	return err == nil && id.Path() != ""
+}
+
+// ofIssuer reports whether a member names an issuer and what belongs to it.
+func ofIssuer(member string) bool {
+	_, name, _ := strings.Cut(member, ":")
+	issuer, own, _ := strings.Cut(name, "#")
+	return issuer != "" && own != ""
+}
+
+// named reports whether a member has a name behind its kind.
+func named(member string) bool {
+	_, name, _ := strings.Cut(member, ":")
+	return name != ""
 }
 
 // unprintable reports whether no name of a principal has the character. Blanks inside are

@@ -26,6 +26,18 @@ const (
 	ExperimentsStop   Permission = "understudy.experiments.stop"
 	ExperimentsCommit Permission = "understudy.experiments.commit"
 
+	// Of datasets and their versions. To upload, to patch and to describe a dataset are an
+	// update of it.
+	DatasetsGet          Permission = "understudy.datasets.get"
+	DatasetsList         Permission = "understudy.datasets.list"
+	DatasetsCreate       Permission = "understudy.datasets.create"
+	DatasetsUpdate       Permission = "understudy.datasets.update"
+	DatasetsDelete       Permission = "understudy.datasets.delete"
+	DatasetsUndelete     Permission = "understudy.datasets.undelete"
+	DatasetsRollback     Permission = "understudy.datasets.rollback"
+	DatasetsGetIAMPolicy Permission = "understudy.datasets.getIamPolicy"
+	DatasetsSetIAMPolicy Permission = "understudy.datasets.setIamPolicy"
+
 	ReportsGet Permission = "understudy.reports.get"
 
 	RevisionsGet    Permission = "understudy.revisions.get"

@@ -11,7 +11,7 @@ type Principal struct {
 	// Member is its name in bindings: spiffe://…, cert:NAME, oidc:ISSUER#SUB, token:NAME
 	// or chef:NAME. It is empty for nobody in particular.
 	Member string
-	// Groups are those that its issuer says it is in, as GroupOf writes them.
+	// Groups are those that its issuer says it is in, as Group.String writes them.
 	Groups []string
 	// Display is a name for people that the issuer gives it, as DisplayName writes it; empty if
 	// there is none. Many may have the same: nothing is ever decided by it.
@@ -20,9 +20,15 @@ type Principal struct {
 	Method Method
 }
 
-// GroupOf is a group of an issuer, as a binding names it behind group:. A group belongs to its
-// issuer: one of the same name at another issuer is another group.
-func GroupOf(issuer, name string) string { return issuer + "#" + name }
+// Group is a group of an issuer. It belongs to its issuer: one of the same name at another issuer
+// is another group.
+type Group struct {
+	// Issuer is the URL of the issuer, and Name what the issuer calls the group.
+	Issuer, Name string
+}
+
+// String returns the group as a binding names it behind group:.
+func (g Group) String() string { return g.Issuer + "#" + g.Name }
 
 // MemberOfGroup is the member of bindings that stands for all principals of a group.
 func MemberOfGroup(group string) string { return groupPrefix + group }

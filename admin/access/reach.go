@@ -5,7 +5,7 @@ import "strings"
 // reaches :: permission → the collection of the smallest resources on which a call asks for it;
 // all others reach down to policies, and what is in them.
 var reaches = map[Permission]string{
-	PoliciesList: "locations", PoliciesCreate: "locations",
+	PoliciesList: "locations", PoliciesCreate: "locations", DatasetsList: "locations", DatasetsCreate: "locations",
 	OperationsList: "locations", OperationsDelete: "locations", OperationsCancel: "locations",
 	NodesGet: "locations", NodesList: "locations", ConfigGet: "locations", ConfigUpdate: "locations",
 	LocationsGetIAMPolicy: "locations", LocationsSetIAMPolicy: "locations",

@@ -9,7 +9,7 @@ import (
 type Role string
 
 // The roles, from the least to the most powerful; committer is not above experimenter,
-// but beside it.
+// but next to it, and the editor of data is next to all but the last two.
 const (
 	// RoleViewer reads everything but who may do what, reports included.
 	RoleViewer Role = "roles/understudy.viewer"
@@ -20,6 +20,9 @@ const (
 	RoleCommitter Role = "roles/understudy.committer"
 	// RoleEditor is experimenter and committer, and changes policies directly.
 	RoleEditor Role = "roles/understudy.editor"
+	// RoleDataEditor reads datasets, and changes what they contain. Bound to one, it is what a
+	// team needs that owns its table and no policy.
+	RoleDataEditor Role = "roles/understudy.dataEditor"
 	// RoleOwner does everything, and says who may do what.
 	RoleOwner Role = "roles/understudy.owner"
 )
@@ -31,19 +34,21 @@ var rolePermissions = makeRoles()
 func makeRoles() map[Role][]Permission {
 	viewer := []Permission{
 		PoliciesGet, PoliciesList, ExperimentsGet, ExperimentsList, ReportsGet, RevisionsGet, RevisionsList,
-		OperationsGet, OperationsList, NodesGet, NodesList, ConfigGet,
+		OperationsGet, OperationsList, NodesGet, NodesList, ConfigGet, DatasetsGet, DatasetsList,
 	}
 	experimenter := with(viewer, ExperimentsCreate, ExperimentsUpdate, ExperimentsDelete, ExperimentsStart, ExperimentsStop)
 	committer := with(viewer, ExperimentsCommit, PoliciesRollback, PoliciesPromote)
 	editor := with(experimenter, ExperimentsCommit, PoliciesRollback, PoliciesPromote,
 		PoliciesCreate, PoliciesUpdate, PoliciesDelete, PoliciesUndelete, RevisionsCreate, RevisionsDelete,
-		ConfigUpdate, OperationsCancel)
-	// An operation says who has made a change, and keeps the report of a commit: whoever makes
+		ConfigUpdate, OperationsCancel, DatasetsCreate, DatasetsUpdate, DatasetsDelete, DatasetsUndelete, DatasetsRollback)
+	dataEditor := with(nil, DatasetsGet, DatasetsList, DatasetsUpdate, DatasetsRollback, OperationsGet)
+	// An operation says who has made a change, and keeps the report of a commit: anyone who makes
 	// changes does not delete that.
 	owner := with(editor, OperationsDelete, PoliciesGetIAMPolicy, PoliciesSetIAMPolicy, LocationsGetIAMPolicy, LocationsSetIAMPolicy,
-		ProjectsGetIAMPolicy, ProjectsSetIAMPolicy)
+		ProjectsGetIAMPolicy, ProjectsSetIAMPolicy, DatasetsGetIAMPolicy, DatasetsSetIAMPolicy)
 	return map[Role][]Permission{
 		RoleViewer: with(viewer), RoleExperimenter: experimenter, RoleCommitter: committer, RoleEditor: editor, RoleOwner: owner,
+		RoleDataEditor: dataEditor,
 	}
 }
 
@@ -66,7 +71,7 @@ func Roles() []Role {
 
 // RolesByPower returns the names of all roles, the least powerful first.
 func RolesByPower() []Role {
-	return []Role{RoleViewer, RoleExperimenter, RoleCommitter, RoleEditor, RoleOwner}
+	return []Role{RoleDataEditor, RoleViewer, RoleExperimenter, RoleCommitter, RoleEditor, RoleOwner}
 }
 
 // RolesWith returns the roles that have a permission, the least powerful first.

@@ -7,6 +7,7 @@ func TestExperimentersNeverChangeWhatIsEnforced(t *testing.T) {
 	for _, p := range []Permission{
 		ExperimentsCommit, PoliciesCreate, PoliciesUpdate, PoliciesDelete, PoliciesUndelete, PoliciesRollback, PoliciesPromote,
 		ConfigUpdate, RevisionsCreate, RevisionsDelete, PoliciesSetIAMPolicy,
+		DatasetsCreate, DatasetsUpdate, DatasetsDelete, DatasetsUndelete, DatasetsRollback, DatasetsSetIAMPolicy,
 	} {
 		for role, want := range map[Role]bool{RoleViewer: false, RoleExperimenter: false, RoleOwner: true} {
 			if got := role.Has(p); got != want {
@@ -21,7 +22,7 @@ func TestExperimentersNeverChangeWhatIsEnforced(t *testing.T) {
 	}
 	for _, p := range RoleOwner.Permissions() {
 		if RoleEditor.Has(p) != (p != OperationsDelete && p != PoliciesGetIAMPolicy && p != PoliciesSetIAMPolicy && p != LocationsGetIAMPolicy &&
-			p != LocationsSetIAMPolicy && p != ProjectsGetIAMPolicy && p != ProjectsSetIAMPolicy) {
+			p != LocationsSetIAMPolicy && p != ProjectsGetIAMPolicy && p != ProjectsSetIAMPolicy && p != DatasetsGetIAMPolicy && p != DatasetsSetIAMPolicy) {
 			t.Errorf("editor has %s: %v", p, RoleEditor.Has(p))
 		}
 	}

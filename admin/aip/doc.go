@@ -6,6 +6,9 @@
 // package knows no resource of ours. Its errors are [Error]s: texts for the caller
 // that say what is wrong and how to fix it.
 //
+// All of it is bounded, since anyone who may list can send it: a filter has 8 KiB and nests 50
+// deep, a page has 1,000 items, and an error repeats 200 bytes of what was sent.
+//
 // The parsers are our own. That of go.einride.tech/aip has the right precedence,
 // but knows neither backticks for map keys nor a bound on depth, checks no enum
 // names, and its filters are not evaluated in three-valued logic, without which a
@@ -19,6 +22,9 @@ import (
 )
 
 // Error is a mistake in a caller's text.
+//
+// The API answers it as INVALID_ARGUMENT with the field at fault (AIP-193); which field of the
+// request has the text is for the caller to say.
 type Error struct {
 	// Path is the field or path at fault, if there is one.
 	Path string
@@ -29,6 +35,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.text }
 
+// errorf makes an [Error]. Texts among the arguments are cut, since they come from a request.
 func errorf(format string, args ...any) *Error {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
@@ -52,5 +59,6 @@ func Cut(text string, size int) string {
 	if len(text) <= size {
 		return text
 	}
+	// The cut may go through a character of several bytes, which is then left out.
 	return strings.ToValidUTF8(text[:size], "") + "…"
 }

@@ -19,6 +19,7 @@ func fieldNamed(m protoreflect.MessageDescriptor, name string) protoreflect.Fiel
 
 // behaves reports whether a field has one of these behaviours (AIP-203).
 func behaves(f protoreflect.FieldDescriptor, any ...annotations.FieldBehavior) bool {
+	// Descriptors that were made at run time may have other options.
 	options, ok := f.Options().(*descriptorpb.FieldOptions)
 	if !ok {
 		return false
@@ -61,6 +62,7 @@ func clearOutputOnly(m protoreflect.Message) {
 		switch {
 		case outputOnly(f):
 			m.Clear(f)
+		// AIP-203 holds for the fields of embedded messages, too: a whole policy is sent in an experiment.
 		case isMessage(f):
 			clearOutputOnly(v.Message())
 		}

@@ -11,6 +11,7 @@ import (
 // Filter is a parsed and checked filter. The zero Filter matches everything. It is
 // immutable and safe for concurrent use.
 type Filter struct {
+	// root is nil in a filter that is empty.
 	root predicate
 	// fields are those that its paths lead through.
 	fields map[protoreflect.FullName]bool
@@ -45,6 +46,9 @@ type Schema struct {
 
 // truth is a value of three-valued logic: a comparison with a field that is not
 // there is neither true nor false.
+//
+// The order of the constants is the order of truth, so that AND is the minimum of its operands,
+// OR the maximum, and NOT the distance from true, as in Kleene's logic.
 type truth int
 
 const (
@@ -53,6 +57,7 @@ const (
 	isTrue
 )
 
+// truthOf is the truth of a comparison that could be made.
 func truthOf(b bool) truth {
 	if b {
 		return isTrue
@@ -67,6 +72,7 @@ type predicate func(m protoreflect.Message) truth
 // *Error.
 func ParseFilter(text string, schema Schema) (Filter, error) {
 	n, err := parseFilter(text)
+	// An empty filter is the same as none (AIP-160).
 	if err != nil || n == nil {
 		return Filter{}, err
 	}
@@ -81,8 +87,11 @@ func (f Filter) Match(m proto.Message) bool {
 	return f.root == nil || f.root(m.ProtoReflect()) == isTrue
 }
 
+// check turns a parsed expression into a predicate. All that can be wrong with it is found here: a
+// predicate cannot fail, so a filter never matches one page of a list and fails on the next.
 func (s Schema) check(n node) (predicate, error) {
 	switch n := n.(type) {
+	// An AND of nothing is true, and an OR of nothing is false. The parser makes neither.
 	case andNode:
 		return s.fold(n, isTrue, func(a, b truth) truth { return min(a, b) })
 	case orNode:
@@ -91,6 +100,7 @@ func (s Schema) check(n node) (predicate, error) {
 		operand, err := s.check(n.operand)
 		return func(m protoreflect.Message) truth { return isTrue - operand(m) }, err
 	case literalNode:
+		// AIP-160: a literal without a field is looked for in the resource.
 		return s.search(n.value.text)
 	case restriction:
 		return s.restriction(n)
@@ -101,6 +111,7 @@ func (s Schema) check(n node) (predicate, error) {
 
 // fold combines the operands of an AND or an OR.
 func (s Schema) fold(operands []node, start truth, combine func(a, b truth) truth) (predicate, error) {
+	// Operands are checked in their order, so the error is about the first mistake in the text.
 	var predicates []predicate
 	for _, o := range operands {
 		p, err := s.check(o)
@@ -124,6 +135,7 @@ func (s Schema) search(text string) (predicate, error) {
 	if len(s.Search) == 0 {
 		return nil, errorf("%q stands alone, and there is nothing that it could search. Compare a field with it.", text)
 	}
+	// A search finds a part of a field anyway, so a `*` at either end says nothing more.
 	pattern := strings.ToLower(strings.Trim(text, "*"))
 	return func(m protoreflect.Message) truth {
 		for _, name := range s.Search {
@@ -142,6 +154,7 @@ func (s Schema) restriction(r restriction) (predicate, error) { return s.path(s.
 // path is restriction for the part of a path that begins at a message of type m; walked
 // are the names before it.
 func (s Schema) path(m protoreflect.MessageDescriptor, walked []string, r restriction) (predicate, error) {
+	// steps are the fields that lead from m to the end of the path, and names what is left of it.
 	var steps []protoreflect.FieldDescriptor
 	names := r.path[len(walked):]
 	for i, name := range names {
@@ -154,11 +167,13 @@ func (s Schema) path(m protoreflect.MessageDescriptor, walked []string, r restri
 		s.walked[f.FullName()] = true
 		rest := names[i+1:]
 		switch {
+		// What stands behind a map is a key, of any spelling, and no field.
 		case f.IsMap():
 			return mapRestriction(steps, rest, r)
 		case len(rest) == 0:
 			test, err := comparison(f, r)
 			return walk(steps, test), err
+		// AIP-160 has no paths into repeated fields: which element would be meant?
 		case f.IsList() || f.Message() == nil:
 			return nil, errorf("The field %q has no fields of its own.", strings.Join(walked, "."))
 		}
@@ -172,6 +187,8 @@ func (s Schema) path(m protoreflect.MessageDescriptor, walked []string, r restri
 // packed goes on with a path behind a google.protobuf.Any, at the last of the steps: in
 // each type that has such a path. A message that holds another type lacks the field.
 func (s Schema) packed(steps []protoreflect.FieldDescriptor, walked []string, r restriction) (predicate, error) {
+	// inside :: type of the content → the rest of the path in it. A path need not be one of all types:
+	// `metadata.verb` is a field of some operations, and unknown of the others.
 	inside := make(map[protoreflect.FullName]predicate)
 	var first error
 	for _, m := range s.Packed(steps[len(steps)-1]) {
@@ -182,6 +199,8 @@ func (s Schema) packed(steps []protoreflect.FieldDescriptor, walked []string, r 
 			first = err
 		}
 	}
+	// No type has the path: the error is that of the first type, whose fields are the ones that people
+	// know.
 	if len(inside) == 0 {
 		return nil, first
 	}
@@ -189,6 +208,7 @@ func (s Schema) packed(steps []protoreflect.FieldDescriptor, walked []string, r 
 	return walk(steps, func(m protoreflect.Message) truth {
 		content, _ := m.Get(field).Message().Interface().(*anypb.Any)
 		for _, view := range s.Unpack(content) {
+			// The first view with the path counts; Unpack gives the message itself before what stands for it.
 			if p := inside[view.ProtoReflect().Descriptor().FullName()]; p != nil {
 				return p(view.ProtoReflect())
 			}

@@ -11,6 +11,10 @@ import (
 )
 
 // comparison checks what a field is compared with and returns the test of it.
+//
+// AIP-160 defines what is not said in protobuf's terms: a field with presence that is unset makes
+// the comparison unknown, so neither `field = "x"` nor `NOT field = "x"` matches; a field without
+// presence has its zero value.
 func comparison(f protoreflect.FieldDescriptor, r restriction) (test, error) {
 	if r.comparator == ":" {
 		return has(f, r)
@@ -23,6 +27,7 @@ func comparison(f protoreflect.FieldDescriptor, r restriction) (test, error) {
 		return nil, err
 	}
 	return func(m protoreflect.Message) truth {
+		// Without presence, unset and zero are the same message, so it is compared with the zero value.
 		if f.HasPresence() && !m.Has(f) {
 			return isUnknown
 		}
@@ -31,6 +36,9 @@ func comparison(f protoreflect.FieldDescriptor, r restriction) (test, error) {
 }
 
 // has is the test of `field:value`: that the field is there, or has the value.
+//
+// AIP-160 calls `:` the has operator. Of a repeated field it asks whether some element has the
+// value. In contrast to a comparison it is never unknown: what is not there has no value.
 func has(f protoreflect.FieldDescriptor, r restriction) (test, error) {
 	if r.argument.text == "*" {
 		return func(m protoreflect.Message) truth { return truthOf(m.Has(f)) }, nil
@@ -48,6 +56,7 @@ func has(f protoreflect.FieldDescriptor, r restriction) (test, error) {
 			return truthOf(m.Has(f) && value(m.Get(f)))
 		}
 		list := m.Get(f).List()
+		// Of a list one element is enough.
 		for i := range list.Len() {
 			if value(list.Get(i)) {
 				return isTrue
@@ -67,6 +76,7 @@ func mapRestriction(steps []protoreflect.FieldDescriptor, key []string, r restri
 	if len(key) == 0 {
 		return wholeMap(steps, r)
 	}
+	// A key is compared as it is written: labels have no two spellings, as fields have.
 	name := protoreflect.ValueOfString(key[0]).MapKey()
 	if r.comparator == ":" {
 		if r.argument.text == "*" {
@@ -76,6 +86,7 @@ func mapRestriction(steps []protoreflect.FieldDescriptor, key []string, r restri
 	}
 	value, err := valueTest(f.MapValue(), r)
 	return walk(steps, func(m protoreflect.Message) truth {
+		// A key that is not there is like a field that is unset.
 		if !m.Get(f).Map().Has(name) {
 			return isUnknown
 		}
@@ -83,6 +94,8 @@ func mapRestriction(steps []protoreflect.FieldDescriptor, key []string, r restri
 	}), err
 }
 
+// wholeMap is a restriction of a map without a key: `labels:*` asks whether it has any, and
+// `labels:team` whether it has that one.
 func wholeMap(steps []protoreflect.FieldDescriptor, r restriction) (predicate, error) {
 	f := steps[len(steps)-1]
 	if r.comparator != ":" {
@@ -99,6 +112,7 @@ func wholeMap(steps []protoreflect.FieldDescriptor, r restriction) (predicate, e
 // with it.
 func valueTest(f protoreflect.FieldDescriptor, r restriction) (func(protoreflect.Value) bool, error) {
 	name, text := strings.Join(r.path, "."), r.argument.text
+	// Before the kind: a timestamp is a message, and the only kind of message that has an order.
 	if isTime(f) {
 		return timeTest(f, r)
 	}
@@ -107,11 +121,13 @@ func valueTest(f protoreflect.FieldDescriptor, r restriction) (func(protoreflect
 		return stringTest(r), nil
 	case protoreflect.BoolKind:
 		wanted, err := strconv.ParseBool(text)
+		// ParseBool also takes 1, t and TRUE, which AIP-160 does not.
 		if err != nil || text != "true" && text != "false" {
 			return nil, errorf("The field %q is compared with true or false.", name)
 		}
 		return equality(name, r, func(v protoreflect.Value) bool { return v.Bool() == wanted })
 	case protoreflect.EnumKind:
+		// By the name of the value alone. Its number is no part of the JSON that callers see.
 		wanted := f.Enum().Values().ByName(protoreflect.Name(text))
 		if wanted == nil {
 			return nil, errorf("The field %q is compared with one of %s.", name, enumNames(f.Enum()))
@@ -138,6 +154,7 @@ func equality(
 	}
 }
 
+// enumNames are the values of an enum, in their order, for an error.
 func enumNames(e protoreflect.EnumDescriptor) string {
 	var names []string
 	for i := range e.Values().Len() {
@@ -151,13 +168,18 @@ func enumNames(e protoreflect.EnumDescriptor) string {
 func stringTest(r restriction) func(protoreflect.Value) bool {
 	text := r.argument.text
 	if r.comparator == "=" || r.comparator == "!=" {
+		// AIP-160: wildcards belong to equality. With an order they would have no meaning, and `*` is a
+		// character like others there.
 		wanted := r.comparator == "="
 		return func(v protoreflect.Value) bool { return matchWildcards(text, v.String()) == wanted }
 	}
 	return func(v protoreflect.Value) bool { return ordered(r.comparator, cmp.Compare(v.String(), text)) }
 }
 
+// matchWildcards compares a text with a pattern. A `*` between other characters is none, so that
+// no pattern takes more than one pass over the text.
 func matchWildcards(pattern, text string) bool {
+	// "*" alone has nothing behind its front: it ends as a suffix that every text has.
 	middle, front := strings.CutPrefix(pattern, "*")
 	middle, back := strings.CutSuffix(middle, "*")
 	switch {
@@ -190,6 +212,9 @@ func ordered(comparator string, c int) bool {
 	}
 }
 
+// numberTest compares a number. An integer that is written as one is compared exactly: as float64,
+// 9007199254740993 and 9007199254740992 would be the same. All else, such as 1.5 or 1e3, is
+// compared as float64.
 func numberTest(f protoreflect.FieldDescriptor, r restriction) (func(protoreflect.Value) bool, error) {
 	wanted, err := strconv.ParseFloat(r.argument.text, 64)
 	if err != nil {
@@ -202,6 +227,8 @@ func numberTest(f protoreflect.FieldDescriptor, r restriction) (func(protoreflec
 }
 
 var (
+	// signed are the kinds that protoreflect returns as int64, floating those that it returns as
+	// float64. All other numbers are uint64.
 	signed = []protoreflect.Kind{
 		protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.Sint32Kind, protoreflect.Sint64Kind,
 		protoreflect.Sfixed32Kind, protoreflect.Sfixed64Kind,
@@ -209,6 +236,7 @@ var (
 	floating = []protoreflect.Kind{protoreflect.FloatKind, protoreflect.DoubleKind}
 )
 
+// float is the value of a numeric field, to the precision of float64.
 func float(f protoreflect.FieldDescriptor, v protoreflect.Value) float64 {
 	switch {
 	case slices.Contains(signed, f.Kind()):
@@ -224,14 +252,18 @@ func float(f protoreflect.FieldDescriptor, v protoreflect.Value) float64 {
 // such as 20s.
 func timeTest(f protoreflect.FieldDescriptor, r restriction) (func(protoreflect.Value) bool, error) {
 	name := strings.Join(r.path, ".")
+	// Both types have the same two fields, and are compared by them: a time.Duration has 292 years at
+	// most, and a Timestamp ten thousand.
 	var seconds, nanos int64
 	if f.Message().Name() == "Timestamp" {
+		// Quotes are needed because of the colons, each of which would be an operator.
 		t, err := time.Parse(time.RFC3339Nano, r.argument.text)
 		if err != nil {
 			return nil, errorf(`The field %q is compared with a time such as "2026-01-31T00:00:00Z", in quotes.`, name)
 		}
 		seconds, nanos = t.Unix(), int64(t.Nanosecond())
 	} else {
+		// AIP-160 wants seconds such as 20s. 1h30m is taken, too: it cannot be meant in another way.
 		d, err := time.ParseDuration(r.argument.text)
 		if err != nil {
 			return nil, errorf("The field %q is compared with a duration such as 20s.", name)

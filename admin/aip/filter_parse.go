@@ -13,6 +13,8 @@ const (
 )
 
 // node is a parsed expression of a filter.
+//
+// It is one of the types below. nil is the filter that is empty, which matches everything.
 type node interface{}
 
 type (
@@ -21,6 +23,7 @@ type (
 	orNode  []node
 	notNode struct{ operand node }
 	// literalNode is a bare text, which searches.
+	// AIP-160 calls this a global restriction.
 	literalNode struct{ value token }
 	// restriction is path, comparator and argument.
 	restriction struct {
@@ -41,6 +44,7 @@ const (
 	tokenOperator           // one of ( ) . , - : = != < <= > >=
 )
 
+// token is a part of a filter's text: a word, a text in quotes or backticks, or an operator.
 type token struct {
 	kind tokenKind
 	text string
@@ -50,22 +54,39 @@ type token struct {
 	spaced bool
 }
 
+// is reports whether a token is this operator. The same character in quotes is none.
 func (t token) is(operator string) bool { return t.kind == tokenOperator && t.text == operator }
 
+// keyword reports whether a token is AND, OR or NOT: in upper case, and not in quotes.
 func (t token) keyword(word string) bool { return t.kind == tokenText && t.text == word }
 
 // parser parses by recursive descent (AIP-160): an expression is sequences between
 // ANDs, a sequence is factors side by side, which is AND too, and a factor is terms
 // between ORs: so OR binds tighter than AND.
+//
+// The grammar of AIP-160, with the names of the methods that read each line:
+//
+//	expression  = factor { [ "AND" ] factor }
+//	factor      = term { "OR" term }
+//	term        = ( "NOT" | "-" ) term | "(" expression ")" | restriction
+//	restriction = member { "." member } [ comparator argument ]
+//	comparator  = ":" | "=" | "!=" | "<" | "<=" | ">" | ">="
+//
+// The EBNF of AIP-160 also has functions. There are none here, and a call is refused with a text
+// that says so. It lets a whole expression in parentheses stand as an argument; here an argument
+// is one value.
 type parser struct {
 	tokens []token
-	depth  int
+	// depth is how many terms are open: parentheses and NOTs, which recursion follows.
+	depth int
 }
 
+// parseFilter parses a filter. It knows no field: that is for [Schema.check].
 func parseFilter(text string) (node, error) {
 	if len(text) > maxFilter {
 		return nil, errorf("The filter has %d bytes; the limit is %d.", len(text), maxFilter)
 	}
+	// A string field of protobuf is UTF-8, but one that arrives as a query parameter need not be.
 	if !utf8.ValidString(text) {
 		return nil, errorf("The filter is not UTF-8.")
 	}
@@ -81,14 +102,18 @@ func parseFilter(text string) (node, error) {
 	if err != nil {
 		return nil, err
 	}
+	// An expression ends at a parenthesis that nothing opened.
 	if t := p.peek(); t.kind != tokenEnd {
 		return nil, unexpected(t)
 	}
 	return n, nil
 }
 
+// peek returns the next token and leaves it there. The last one is tokenEnd, which take leaves there
+// for ever, so that no method needs to look whether there is one.
 func (p *parser) peek() token { return p.tokens[0] }
 
+// take returns the next token and goes behind it.
 func (p *parser) take() token {
 	t := p.tokens[0]
 	if t.kind != tokenEnd {
@@ -97,6 +122,8 @@ func (p *parser) take() token {
 	return t
 }
 
+// unexpected is the error of a token that stands where none like it may. Positions are bytes, and
+// count from 1, as editors do.
 func unexpected(t token) error {
 	if t.kind == tokenEnd {
 		return errorf("The filter ends where an expression should follow.")
@@ -104,9 +131,12 @@ func unexpected(t token) error {
 	return errorf("%q at position %d is not expected there.", t.text, t.at+1)
 }
 
+// expression reads operands until the end or a closing parenthesis, which stays for [parser.term].
+// AIP-160 distinguishes a sequence and an AND only for ranking; to match, both are AND.
 func (p *parser) expression() (node, error) {
 	var operands andNode
 	for {
+		// Each turn is one operand, with or without AND behind it.
 		n, err := p.factor()
 		if err != nil {
 			return nil, err
@@ -124,6 +154,7 @@ func (p *parser) expression() (node, error) {
 	}
 }
 
+// factor reads the terms of an OR. `a b OR c` is `a AND (b OR c)`.
 func (p *parser) factor() (node, error) {
 	var operands orNode
 	for {
@@ -143,11 +174,14 @@ func (p *parser) factor() (node, error) {
 	return operands, nil
 }
 
+// term reads an operand. The bound on its depth keeps a filter of 8 KiB of parentheses from
+// thousands of frames on the stack.
 func (p *parser) term() (node, error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, errorf("The filter nests more than %d deep.", maxDepth)
 	}
 	defer func() { p.depth-- }()
+	// `-field:x` is an older spelling of `NOT field:x`, which AIP-160 keeps.
 	if t := p.peek(); t.keyword("NOT") || t.is("-") {
 		p.take()
 		n, err := p.term()
@@ -167,7 +201,9 @@ func (p *parser) term() (node, error) {
 	return p.restriction()
 }
 
+// restriction reads a path with what it is compared with, or a bare text.
 func (p *parser) restriction() (node, error) {
+	// The first name is taken before it is known whether it is a field or a text that is searched for.
 	first := p.take()
 	if !first.member() {
 		return nil, unexpected(first)
@@ -176,6 +212,7 @@ func (p *parser) restriction() (node, error) {
 	for p.peek().is(".") {
 		p.take()
 		t := p.take()
+		// Behind a dot keywords are names, too: `labels.AND` is a key.
 		if t.kind != tokenText && t.kind != tokenString && t.kind != tokenName {
 			return nil, unexpected(t)
 		}
@@ -185,6 +222,7 @@ func (p *parser) restriction() (node, error) {
 		return nil, noFunctions(strings.Join(path, "."))
 	}
 	if !p.peek().comparator() {
+		// A search for v1.2 means the text as it was written, not a field 2 of v1.
 		if len(path) > 1 || first.kind == tokenName {
 			first.text = strings.Join(path, ".")
 		}
@@ -204,13 +242,17 @@ func (p *parser) calls(name token) bool {
 	return name.kind == tokenText && p.peek().is("(") && !p.peek().spaced
 }
 
+// noFunctions is the error of a call.
 func noFunctions(name string) error {
 	return errorf("The filter calls the function %q, and there are no functions. Compare a field, with = != < <= > >= or :; "+
 		"a term in parentheses stands behind a space.", name)
 }
 
+// argument reads a value. Its parts are put together again: -5 is a dash and a word for lex, and 1.5
+// is two words with a dot.
 func (p *parser) argument() (token, error) {
 	t := p.take()
+	// A dash before a space would be a NOT without its term.
 	if t.is("-") && !p.peek().spaced && p.peek().kind == tokenText {
 		number := p.take()
 		number.text = "-" + number.text
@@ -238,6 +280,7 @@ func (t token) member() bool {
 	}
 }
 
+// comparator reports whether a token compares.
 func (t token) comparator() bool {
 	switch t.text {
 	case ":", "=", "!=", "<", "<=", ">", ">=":
@@ -250,6 +293,7 @@ func (t token) comparator() bool {
 // that it can stand inside a bare word.
 func lex(text string) ([]token, error) {
 	var out []token
+	// The first token is spaced, as if there were a line break before it.
 	spaced := true
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -268,6 +312,7 @@ func lex(text string) ([]token, error) {
 	return append(out, token{kind: tokenEnd, at: len(text)}), nil
 }
 
+// lexOne reads the token that begins at a byte, and returns how many bytes it has.
 func lexOne(text string, at int) (token, int, error) {
 	rest := text[at:]
 	switch c := rest[0]; c {
@@ -286,6 +331,7 @@ func lexOne(text string, at int) (token, int, error) {
 	case '(', ')', '.', ',', ':', '=', '-':
 		return token{kind: tokenOperator, text: rest[:1], at: at}, 1, nil
 	}
+	// A dash is not among them: order-service is one word.
 	end := strings.IndexAny(rest, " \t\r\n\"'`!<>().,:=")
 	if end < 0 {
 		end = len(rest)
@@ -301,6 +347,7 @@ func lexQuoted(rest string, at int, kind tokenKind) (token, int, error) {
 		switch {
 		case rest[i] == rest[0]:
 			return token{kind: kind, text: b.String(), at: at}, i + 1, nil
+		// `\"` is a quote, and `\\` a backslash. `\n` is an n: a filter has one line.
 		case rest[i] == '\\' && i+1 < len(rest):
 			i++
 			b.WriteByte(rest[i])

@@ -8,13 +8,18 @@ import (
 )
 
 // Mask says which fields an update touches. It is immutable.
+//
+// Paths of a mask may overlap. They are applied in their order, and each makes the same of a field,
+// so that the order does not matter.
 type Mask struct {
+	// all is the mask `*`: the message becomes what is sent, as with PUT (AIP-134).
 	all   bool
 	paths []maskPath
 }
 
 // maskPath leads from a message to a field of it, or to the value of a map's key.
 type maskPath struct {
+	// text is the path in snake_case, for errors.
 	text   string
 	fields []protoreflect.FieldDescriptor
 	// key is the map key at the end of the path, if there is one.
@@ -29,6 +34,7 @@ func ParseMask(paths []string, m protoreflect.MessageDescriptor) (Mask, error) {
 	var mask Mask
 	for _, path := range paths {
 		if path == "*" {
+			// AIP-161: it stands alone.
 			if len(paths) > 1 {
 				return Mask{}, errorf("`*` stands for all fields and cannot be combined with others.")
 			}
@@ -38,6 +44,7 @@ func ParseMask(paths []string, m protoreflect.MessageDescriptor) (Mask, error) {
 		if err != nil {
 			return Mask{}, err
 		}
+		// AIP-161: a path that names no field is an error, never ignored.
 		mask.paths = append(mask.paths, parsed)
 	}
 	return mask, nil
@@ -50,9 +57,11 @@ func PopulatedMask(body proto.Message) Mask {
 	return Mask{paths: populated(nil, "", body.ProtoReflect())}
 }
 
+// populated returns the paths of a message that is at the path prefix, written text, of the body.
 func populated(prefix []protoreflect.FieldDescriptor, text string, m protoreflect.Message) []maskPath {
 	var out []maskPath
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		// A copy: siblings would write into the same array.
 		path := append(append([]protoreflect.FieldDescriptor{}, prefix...), f)
 		name := strings.TrimPrefix(text+"."+string(f.Name()), ".")
 		if isMessage(f) {
@@ -71,6 +80,7 @@ func (m Mask) All() bool { return m.all }
 // Has reports whether the mask touches a field of the message as a whole.
 func (m Mask) Has(name string) bool {
 	for _, p := range m.paths {
+		// `labels.team` touches one key of labels, and not labels as a whole.
 		if len(p.fields) == 1 && p.key == nil && string(p.fields[0].Name()) == name {
 			return true
 		}
@@ -78,6 +88,8 @@ func (m Mask) Has(name string) bool {
 	return m.all
 }
 
+// parsePath finds the fields of a path in a message. m is nil once the path is at a field that has
+// no fields of its own.
 func parsePath(path string, m protoreflect.MessageDescriptor) (maskPath, error) {
 	segments, err := splitPath(path)
 	if err != nil {
@@ -94,10 +106,12 @@ func parsePath(path string, m protoreflect.MessageDescriptor) (maskPath, error) 
 		}
 		out.fields = append(out.fields, f)
 		rest := segments[i+1:]
+		// AIP-161: a map's key may end a path, and nothing goes on behind it.
 		if f.IsMap() && len(rest) == 1 && f.MapKey().Kind() == protoreflect.StringKind {
 			out.key = &rest[0]
 			return out, nil
 		}
+		// AIP-161 leaves out a part of a list in an update: which element it is changes with each write.
 		if f.IsList() && len(rest) > 0 {
 			return maskPath{}, &Error{Path: path, text: "The path `" + Shown(path) +
 				"` goes into a repeated field, which can only be replaced as a whole."}
@@ -113,6 +127,7 @@ func parsePath(path string, m protoreflect.MessageDescriptor) (maskPath, error) 
 // splitPath splits a path at its dots, but for those in backticks.
 func splitPath(path string) ([]string, error) {
 	var out []string
+	// Each turn reads one segment, and the dot behind it.
 	for rest := path; ; {
 		segment, quoted := strings.CutPrefix(rest, "`")
 		var end int
@@ -146,6 +161,7 @@ func splitPath(path string) ([]string, error) {
 // identifier or immutable keeps its value: src may lack it or have the same one,
 // and another one is an *Error with Immutable set. Nothing of src is shared.
 func (m Mask) Apply(dst, src proto.Message) error {
+	// dst shares nothing with src afterwards: set takes over what it gets.
 	from := proto.Clone(src).ProtoReflect()
 	if m.all {
 		return replaceFields(dst.ProtoReflect(), from, "")
@@ -158,6 +174,7 @@ func (m Mask) Apply(dst, src proto.Message) error {
 	return nil
 }
 
+// apply changes dst at one path. Messages on the way are made only if src has something for them.
 func (p maskPath) apply(dst, src protoreflect.Message) error {
 	last := len(p.fields) - 1
 	for _, f := range p.fields[:last] {
@@ -205,6 +222,8 @@ func replaceFields(dst, src protoreflect.Message, prefix string) error {
 	return nil
 }
 
+// replaceField makes one field of dst what it is in src. Clients send back what they have read, so
+// output-only fields and present values of fixed ones are no mistake (AIP-203).
 func replaceField(dst, src protoreflect.Message, f protoreflect.FieldDescriptor, path string) error {
 	switch {
 	case outputOnly(f):
@@ -214,6 +233,8 @@ func replaceField(dst, src protoreflect.Message, f protoreflect.FieldDescriptor,
 			return &Error{Path: path, Immutable: true, text: "The field cannot change. Leave it out, or send its present value."}
 		}
 		return nil
+	// Field by field, so that output-only fields below it survive. In a oneof another member may be
+	// set, so there the message is replaced as a whole.
 	case isMessage(f) && f.ContainingOneof() == nil && src.Has(f) && dst.Has(f):
 		return replaceFields(dst.Mutable(f).Message(), src.Get(f).Message(), path)
 	case src.Has(f):

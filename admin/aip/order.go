@@ -11,8 +11,11 @@ import (
 
 // Order is a parsed order_by. Ties are broken by the resource's name, so that it
 // is always total. The zero Order is by name alone.
+//
+// That it is total is what page tokens rest on: an item has one position in a list.
 type Order struct{ keys []orderKey }
 
+// orderKey is one field of an order, by its path.
 type orderKey struct {
 	path       []protoreflect.FieldDescriptor
 	descending bool
@@ -30,6 +33,7 @@ func ParseOrder(text string, m protoreflect.MessageDescriptor) (Order, error) {
 		if len(words) == 0 || len(words) > 2 {
 			return Order{}, errorf("Each part between commas is a field, with `desc` behind it to reverse the order.")
 		}
+		// AIP-132 has `desc` alone; `asc` is what many write for the default.
 		if len(words) == 2 && words[1] != "desc" && words[1] != "asc" {
 			return Order{}, errorf("%q stands where only `desc` may.", words[1])
 		}
@@ -42,6 +46,7 @@ func ParseOrder(text string, m protoreflect.MessageDescriptor) (Order, error) {
 	return order, nil
 }
 
+// orderPath finds the fields of a path, the last of which can be compared.
 func orderPath(text string, m protoreflect.MessageDescriptor) ([]protoreflect.FieldDescriptor, error) {
 	var path []protoreflect.FieldDescriptor
 	for _, name := range strings.Split(text, ".") {
@@ -53,6 +58,7 @@ func orderPath(text string, m protoreflect.MessageDescriptor) ([]protoreflect.Fi
 			return nil, errorf("There is no field %q to order by.", text)
 		}
 		path = append(path, f)
+		// Of a message the path goes on in its fields; of a time it ends.
 		m = f.Message()
 		if isTime(f) {
 			m = nil
@@ -78,6 +84,7 @@ func Sort[M proto.Message](messages []M, order Order) {
 	slices.SortFunc(messages, func(a, b M) int { return order.compare(a, b) })
 }
 
+// compare is negative if a comes first. It is 0 of the same resource alone: names are unique.
 func (o Order) compare(a, b proto.Message) int {
 	for _, k := range o.keys {
 		c := compareAt(k.path, a.ProtoReflect(), b.ProtoReflect())
@@ -94,6 +101,7 @@ func (o Order) compare(a, b proto.Message) int {
 // compareAt compares two messages at a path. Unset is before everything.
 func compareAt(path []protoreflect.FieldDescriptor, a, b protoreflect.Message) int {
 	f := path[0]
+	// AIP-132 says nothing about fields that are unset; to have them first is what databases do.
 	if f.HasPresence() && (!a.Has(f) || !b.Has(f)) {
 		return compareBool(a.Has(f), b.Has(f))
 	}
@@ -103,6 +111,7 @@ func compareAt(path []protoreflect.FieldDescriptor, a, b protoreflect.Message) i
 	return compareValues(f, a.Get(f), b.Get(f))
 }
 
+// compareValues compares two values of a field that is set in both, or has no presence.
 func compareValues(f protoreflect.FieldDescriptor, a, b protoreflect.Value) int {
 	if isTime(f) {
 		return compareTimes(a.Message(), b.Message())
@@ -110,6 +119,7 @@ func compareValues(f protoreflect.FieldDescriptor, a, b protoreflect.Value) int 
 	switch f.Kind() {
 	case protoreflect.BoolKind:
 		return compareBool(a.Bool(), b.Bool())
+	// In the order of their numbers, which is the order of the proto.
 	case protoreflect.EnumKind:
 		return cmp.Compare(a.Enum(), b.Enum())
 	case protoreflect.StringKind:
@@ -134,6 +144,7 @@ func compareTimes(a, b protoreflect.Message) int {
 	)
 }
 
+// compareBool has false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:

@@ -13,13 +13,16 @@ func Unauthenticated(description string) error {
 	return New(codes.Unauthenticated, ReasonUnauthenticated, description, nil)
 }
 
+// Permission is what a caller lacks: a permission that roles have, or a route of the Policyfile API.
+type Permission string
+
 // PermissionDenied is PERMISSION_DENIED in the words of AIP-211. It is the same whether the
 // resource exists or not.
-func PermissionDenied(permission, resource string) error {
+func PermissionDenied(permission Permission, resource string) error {
 	resource = Shown(resource)
 	return New(codes.PermissionDenied, ReasonPermissionDenied,
 		fmt.Sprintf("Permission '%s' denied on resource '%s' (or it might not exist).", permission, resource),
-		Facts{"permission": permission, "resource": resource})
+		Facts{"permission": string(permission), "resource": resource})
 }
 
 // IssuerUnavailable is UNAVAILABLE: the key of a token is not known, and its issuer cannot be asked

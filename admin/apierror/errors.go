@@ -28,10 +28,14 @@ func New(
 	return s.Err()
 }
 
+// Field is the path of a field in a request, in snake_case; of the other places of a request, such
+// as its body or a parameter, the name.
+type Field string
+
 // Violation is one thing that is wrong with a request.
 type Violation struct {
-	// Field is the path of the field in the request, in snake_case.
-	Field string
+	// Field is what is wrong.
+	Field Field
 	// Description says which rule is broken and how to fix it.
 	Description string
 }
@@ -48,7 +52,7 @@ const (
 
 // Invalid is INVALID_ARGUMENT of one field: its path in the request, which rule is broken
 // and how to fix it.
-func Invalid(why Reason, field, description string) error {
+func Invalid(why Reason, field Field, description string) error {
 	return InvalidFields(why, Violation{field, description})
 }
 
@@ -58,7 +62,7 @@ func InvalidFields(why Reason, violations ...Violation) error {
 	bad := &errdetails.BadRequest{}
 	size := 0
 	for i, v := range violations {
-		field, description := Shown(v.Field), aip.Cut(v.Description, maxDescription)
+		field, description := Shown(string(v.Field)), aip.Cut(v.Description, maxDescription)
 		size += len(field) + len(description)
 		if i == maxViolations || i > 0 && size > maxViolationsSize {
 			break
@@ -78,12 +82,12 @@ func InvalidFields(why Reason, violations ...Violation) error {
 }
 
 // Required is the error of an absent field that has to be there (AIP-203).
-func Required(field, fix string) error {
+func Required(field Field, fix string) error {
 	return Invalid(ReasonRequired, field, "The field is required. "+fix)
 }
 
 // InvalidName is INVALID_ARGUMENT of a resource name or a path.
-func InvalidName(field, description string) error {
+func InvalidName(field Field, description string) error {
 	return Invalid(ReasonInvalidName, field, description)
 }
 

@@ -39,10 +39,16 @@ func AlreadyExists(about Resource, why Reason, hint string) error {
 		&errdetails.ResourceInfo{ResourceType: about.Type(), ResourceName: about.String()})
 }
 
+// Versions are the version of a resource that a caller expects, and the one that there is.
+type Versions struct {
+	// Given is as the caller wrote it, and Current as the resource has it.
+	Given, Current string
+}
+
 // EtagMismatch is ABORTED of a resource that is not the version that the caller
 // expects (AIP-154).
-func EtagMismatch(about Resource, why Reason, given, current string) error {
-	given = Shown(given)
+func EtagMismatch(about Resource, why Reason, etags Versions) error {
+	given, current := Shown(etags.Given), etags.Current
 	return New(codes.Aborted, why,
 		fmt.Sprintf("The etag '%s' is not that of '%s', which is '%s'. Read the resource again.", given, about, current),
 		Facts{"resource": about.String(), "etag": given, "currentEtag": current})
@@ -67,8 +73,8 @@ func ExistsAborted(about Resource, current string) error {
 
 // RevisionNotLive is ABORTED of a policy of which another revision is live than the caller
 // expects.
-func RevisionNotLive(about Resource, given, current string) error {
-	given = Shown(given)
+func RevisionNotLive(about Resource, revisions Versions) error {
+	given, current := Shown(revisions.Given), revisions.Current
 	return New(codes.Aborted, ReasonRevisionNotLive,
 		fmt.Sprintf("The revision '%s' is not live: that of '%s' is '%s'. Read the policy again.", given, about, current),
 		Facts{"resource": about.String(), "revision": given, "currentRevision": current})

@@ -27,17 +27,20 @@ type Entry struct {
 	who      access.Principal
 
 	mu sync.Mutex
-	// reserved is how many events have their place, made says that something has changed, or
+	// reserved is how many events have their slot, made says that something has changed, or
 	// may have, and validateOnly that nothing is to be changed.
 	reserved           int
 	made, validateOnly bool
-	// ended says that the event was written, or that there is no place for it.
-	ended                            bool
-	resource                         string
-	etagBefore, etagAfter, operation string
-	bindings                         []BindingDelta
-	fields                           []FieldChange
+	// ended says that the event was written, or that there is no slot for it.
+	ended               bool
+	resource, operation string
+	etags               Etags
+	bindings            []BindingDelta
+	fields              []FieldChange
 }
+
+// Etags are those of a resource around a call, each empty if there was no resource then.
+type Etags struct{ Before, After string }
 
 // entryKey is the key of the Entry in a context.
 type entryKey struct{}
@@ -48,11 +51,11 @@ func FromContext(ctx context.Context) *Entry {
 	return e
 }
 
-// ErrNoPlace says that a change was not made since the queue has no place for its event.
-var ErrNoPlace = errors.New("there is no place for the event of a change")
+// ErrNoSlot says that a change was not made since the queue has no slot for its event.
+var ErrNoSlot = errors.New("there is no slot for the event of a change")
 
-// Reserve takes the places for the events of a call that is about to change something, as far
-// as it has none. The error is ErrNoPlace if there have to be some, and are none: then nothing
+// Reserve takes the slots for the events of a call that is about to change something, as far
+// as it has none. The error is ErrNoSlot if there have to be some, and are none: then nothing
 // may be changed.
 func (e *Entry) Reserve() error {
 	if e == nil || !e.recorder.required {
@@ -61,20 +64,20 @@ func (e *Entry) Reserve() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ended {
-		return ErrNoPlace
+		return ErrNoSlot
 	}
 	missing := e.events() - e.reserved
 	if missing <= 0 {
 		return nil
 	}
-	if e.recorder.places.Reserve(missing, false) {
+	if e.recorder.slots.Reserve(missing, false) {
 		e.reserved += missing
 		return nil
 	}
-	e.recorder.places.Release(e.reserved, false)
+	e.recorder.slots.Release(e.reserved, false)
 	e.reserved, e.ended = 0, true // it is counted as refused, and cannot be written
 	e.recorder.counts.add(e.ctx, refused, 1)
-	return ErrNoPlace
+	return ErrNoSlot
 }
 
 // Made says that the call has changed something, or that nobody knows whether it has.
@@ -87,15 +90,14 @@ func (e *Entry) ValidateOnly() {
 	e.note(func() { e.validateOnly = true })
 }
 
-// Resource says which resource the call is about, in the place of what the caller sent.
+// Resource says which resource the call is about, in place of what the caller sent.
 func (e *Entry) Resource(name string) {
 	e.note(func() { e.resource = name })
 }
 
-// Changed says which etag the resource had before the call and has after it, each empty if
-// there is no resource.
-func (e *Entry) Changed(before, after string) {
-	e.note(func() { e.etagBefore, e.etagAfter = before, after })
+// Changed says which etag the resource had before the call and has after it.
+func (e *Entry) Changed(etags Etags) {
+	e.note(func() { e.etags = etags })
 }
 
 // Operation names the operation of the call.

@@ -14,9 +14,9 @@ type fate string
 const (
 	// written: it is in the queue.
 	written fate = "written"
-	// dropped: there was no place.
+	// dropped: there was no slot.
 	dropped fate = "dropped"
-	// refused: there was no place, and the call was not made.
+	// refused: there was no slot, and the call was not made.
 	refused fate = "refused"
 	// folded: a later event about calls like it counts it.
 	folded fate = "folded"

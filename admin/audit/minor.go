@@ -19,7 +19,7 @@ type minorKey struct {
 }
 
 // minors counts the calls that change nothing between their events. It needs memory for
-// maxMinorKeys keys, whoever calls how often. The zero value has counted nothing. It is safe for
+// maxMinorKeys keys, anyone who calls how often. The zero value has counted nothing. It is safe for
 // concurrent use.
 type minors struct {
 	mu     sync.Mutex

@@ -71,7 +71,7 @@ func TestManyKeysAreOneEvent(t *testing.T) {
 	if events != maxMinorKeys+1 {
 		t.Errorf("within a second there are %d events, want %d", events, maxMinorKeys+1)
 	}
-	// Others take the places of who is gone; what was counted of those is not lost.
+	// Others take the place of who is gone; what was counted of those is not lost.
 	for i := range maxMinorKeys + 1 {
 		note(start.Add(2*minorEvery), fmt.Sprint("token:new", i))
 	}

@@ -15,25 +15,25 @@ import (
 	"understudy/authz/diagnostics"
 )
 
-// Places are those of the bounded queue in which events wait. Implementations are safe for
+// QueueSlots are those of the bounded queue in which events wait. Implementations are safe for
 // concurrent use.
-type Places interface {
-	// Reserve takes n places, and reports whether there were so many; otherwise it takes none.
-	// Minor events have places of their own: what anybody may cause takes no place of what has
+type QueueSlots interface {
+	// Reserve takes n slots, and reports whether there were so many; otherwise it takes none.
+	// Minor events have slots of their own: what anybody may cause takes no slot of what has
 	// to be recorded.
 	Reserve(n int, minor bool) bool
-	// Release gives n places back that were reserved.
+	// Release gives n slots back that were reserved.
 	Release(n int, minor bool)
-	// Reserved returns a context with which an event takes a place that was reserved.
+	// Reserved returns a context with which an event takes a slot that was reserved.
 	Reserved(ctx context.Context, minor bool) context.Context
 }
 
 // Config is what a Recorder needs.
 type Config struct {
-	// Logs gets the events, and Places are those of its queue. Both are required.
-	Logs   log.LoggerProvider
-	Places Places
-	// Required refuses a call that would change something if there is no place for its event.
+	// Logs gets the events, and Slots are those of its queue. Both are required.
+	Logs  log.LoggerProvider
+	Slots QueueSlots
+	// Required refuses a call that would change something if there is no slot for its event.
 	Required bool
 	// Node is the ID of this server.
 	Node string
@@ -46,7 +46,7 @@ type Config struct {
 // Recorder writes the events. A nil Recorder records nothing. It is safe for concurrent use.
 type Recorder struct {
 	logger   log.Logger
-	places   Places
+	slots    QueueSlots
 	required bool
 	node     string
 	trace    propagation.TextMapPropagator
@@ -58,11 +58,11 @@ type Recorder struct {
 
 // New returns a Recorder.
 func New(c Config) (*Recorder, error) {
-	if c.Logs == nil || c.Places == nil || c.Meters == nil {
-		return nil, errors.New("audit: Config.Logs, Places and Meters are required")
+	if c.Logs == nil || c.Slots == nil || c.Meters == nil {
+		return nil, errors.New("audit: Config.Logs, Slots and Meters are required")
 	}
 	r := &Recorder{
-		logger: c.Logs.Logger("understudy/admin"), places: c.Places, required: c.Required, node: c.Node, trace: c.Propagator,
+		logger: c.Logs.Logger("understudy/admin"), slots: c.Slots, required: c.Required, node: c.Node, trace: c.Propagator,
 	}
 	var err error
 	r.counts, err = newCounts(c.Meters)
@@ -113,7 +113,7 @@ func clientOf(r *http.Request) string {
 }
 
 // Begin begins the entry of a call, in whose context the principal is known, and returns the
-// context to make the call with. Whoever begins an entry ends it.
+// context to make the call with. Anyone who begins an entry ends it.
 func (r *Recorder) Begin(ctx context.Context, c Call) (context.Context, *Entry) {
 	if r == nil {
 		return ctx, nil
@@ -141,25 +141,25 @@ func (r *Recorder) write(e *Entry, err error) {
 }
 
 // writeChange writes the events of a call that has changed something: one, and of many changes
-// of bindings several, all of which find a place or none.
+// of bindings several, all of which find a slot or none.
 func (r *Recorder) writeChange(e *Entry, result result) {
 	n := 1
 	if e.made {
 		n = e.events()
 	}
-	if missing := n - e.reserved; missing > 0 && r.places.Reserve(missing, false) {
+	if missing := n - e.reserved; missing > 0 && r.slots.Reserve(missing, false) {
 		e.reserved = n
 	}
 	if e.reserved < n {
-		r.places.Release(e.reserved, false)
+		r.slots.Release(e.reserved, false)
 		r.counts.add(e.ctx, dropped, n)
 		return
 	}
 	r.counts.add(e.ctx, written, n)
 	for i := range n {
-		r.logger.Emit(r.places.Reserved(e.ctx, false), r.recordOf(e, result, part{number: i + 1, of: n}))
+		r.logger.Emit(r.slots.Reserved(e.ctx, false), r.recordOf(e, result, part{number: i + 1, of: n}))
 	}
-	r.places.Release(e.reserved-n, false)
+	r.slots.Release(e.reserved-n, false)
 }
 
 // Unauthenticated counts a request of which nobody knows who sends it, and writes an event
@@ -178,10 +178,10 @@ func (r *Recorder) Unauthenticated(request *http.Request) {
 
 // emitMinor puts an event about what changed nothing into the queue, or drops it.
 func (r *Recorder) emitMinor(ctx context.Context, event log.Record) {
-	if !r.places.Reserve(1, true) {
+	if !r.slots.Reserve(1, true) {
 		r.counts.add(ctx, dropped, 1)
 		return
 	}
 	r.counts.add(ctx, written, 1)
-	r.logger.Emit(r.places.Reserved(ctx, true), event)
+	r.logger.Emit(r.slots.Reserved(ctx, true), event)
 }

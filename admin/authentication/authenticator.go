@@ -187,7 +187,7 @@ func (a *Authenticator) identifyToken(ctx context.Context, token string) (Identi
 func identityOf(c oidc.Claims) Identity {
 	p := access.Principal{Member: c.Member(), Display: access.DisplayName(c.Display), Method: access.MethodOIDC}
 	for _, name := range c.Groups {
-		p.Groups = append(p.Groups, access.GroupOf(c.Issuer, name))
+		p.Groups = append(p.Groups, access.Group{Issuer: c.Issuer, Name: name}.String())
 	}
 	return Identity{Principal: p, Expires: c.Expires}
 }

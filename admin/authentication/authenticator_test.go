@@ -37,7 +37,7 @@ type known struct {
 func newKnown(t testing.TB, change func(*authentication.Config)) *known {
 	t.Helper()
 	k := &known{issuer: oidctest.New(t)}
-	token, line, err := tokens.New("ci")
+	token, line, err := tokens.New("ci", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,13 +115,13 @@ func TestPrincipals(t *testing.T) {
 	}
 }
 
-// TestRefusals: who is not known is told why and what the server takes, and nothing of the
+// TestRefusals: who is not known gets the reason and what the server takes, and nothing of the
 // credentials; a good certificate does not make up for a bad header.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	k := newKnown(t, nil)
 	good := certificate("ann", nil)
-	_, stranger, err := tokens.New("ci")
+	_, stranger, err := tokens.New("ci", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ func (r refusal) Error() string { return r.text }
 // The refusals that need no detail.
 var (
 	missing        = refusal{outcomeMissing, "The request has no credentials."}
-	expiredToken   = refusal{outcomeExpired, "The token has expired: whoever runs the server makes another one with `understudy token`."}
-	revoked        = refusal{outcomeRevoked, "Whoever has these credentials is revoked on this server: who runs it knows why."}
+	expiredToken   = refusal{outcomeExpired, "The token has expired: the operator of the server makes another one with `understudy token`."}
+	revoked        = refusal{outcomeRevoked, "The owner of these credentials is revoked on this server: its operator knows why."}
 	unknownToken   = refusal{outcomeUnknown, "The bearer token is not known here; a new line of a token file is read within seconds."}
 	repeatedHeader = refusal{outcomeMalformed, "The header Authorization is there more than once."}
 	otherScheme    = refusal{outcomeMalformed, "The header Authorization is not 'Bearer' and a token."}

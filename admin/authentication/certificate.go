@@ -10,7 +10,7 @@ import (
 
 // The refusals of certificates that TLS has taken.
 var (
-	manyURIs           = refusal{outcomeMalformed, "The client certificate has a SPIFFE ID and another URI beside it; it has to have one (X509-SVID, section 2)."}
+	manyURIs           = refusal{outcomeMalformed, "The client certificate has a SPIFFE ID and another URI next to it; it has to have one (X509-SVID, section 2)."}
 	noName             = refusal{outcomeMalformed, "The client certificate has neither a SPIFFE ID nor a DNS name nor a common name."}
 	expiredCertificate = refusal{outcomeExpired, "The client certificate has expired since the connection was made: get a new one and connect anew."}
 	unfitName          = refusal{outcomeMalformed, "The name in the credentials is longer than 512 bytes, or not of the form that a member of a binding has; a SPIFFE ID has to be one by its standard."}

@@ -41,7 +41,7 @@ func ServeMembers(c MembersConfig) (http.Handler, error) {
 	if c.Project == "" || (c.Authenticator == nil) != (c.Authorizer == nil) {
 		return nil, errors.New("authentication: MembersConfig.Project, and both or neither of Authenticator and Authorizer, are required")
 	}
-	return serveBeside(c.Guard, func(r *http.Request) (any, error) { return c.members(r) }), nil
+	return serveExtra(c.Guard, func(r *http.Request) (any, error) { return c.members(r) }), nil
 }
 
 // members is the answer to a request.
@@ -56,7 +56,7 @@ func (c MembersConfig) members(r *http.Request) (Members, error) {
 	}
 	ctx := access.NewContext(r.Context(), who)
 	if err := c.Authorizer.Authorize(ctx, access.ProjectsGetIAMPolicy, c.Project); err != nil {
-		return Members{}, err //nolint:wrapcheck // it is for the caller
+		return Members{}, err
 	}
 	out.Tokens = []string{}
 	if tokens := c.Authenticator.tokens; tokens != nil {

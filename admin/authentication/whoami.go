@@ -29,7 +29,7 @@ type WhoAmI struct {
 // ServeWhoAmI answers GET and HEAD at WhoAmIPath. The authenticator is nil on a server
 // without authentication.
 func ServeWhoAmI(a *Authenticator, guard rest.Guard) http.Handler {
-	return serveBeside(guard, func(r *http.Request) (any, error) { return whoIs(a, r) })
+	return serveExtra(guard, func(r *http.Request) (any, error) { return whoIs(a, r) })
 }
 
 // whoIs is the answer to a request.

@@ -19,14 +19,14 @@ import (
 
 // The evidence of an experiment is a bucket of its own, so that it is dropped as a whole:
 //
-//	settled       the number of settlements, 8 bytes, and the sum, see sealed
+//	compacted       the number of compactions, 8 bytes, and the sum, see sealed
 //	tally/<tally> serial, time of publication in Unix nanoseconds and length of the node's
 //	              name, 8 bytes each, the name and the value, see sealed
-//	over/<tally>  when it was settled, in Unix nanoseconds, and at which serial, 8 bytes each;
+//	over/<tally>  when it was compacted, in Unix nanoseconds, and at which serial, 8 bytes each;
 //	              kept for two days
 //
 // Numbers are big endian.
-var keySettled = []byte("settled")
+var keyCompacted = []byte("compacted")
 
 const (
 	prefixTally = "tally/"
@@ -74,12 +74,12 @@ func (s *Store) Publish(ctx context.Context, node string, evidence []authz.Publi
 			return err
 		}
 		for _, e := range evidence {
-			stored, settled, err := p.publish(node, e, now, s.now())
+			stored, compacted, err := p.publish(node, e, now, s.now())
 			if err != nil {
 				return err
 			}
 			if !stored {
-				out.Refused = append(out.Refused, authz.RefusedTally{Tally: e.Tally, Serial: settled})
+				out.Refused = append(out.Refused, authz.RefusedTally{Tally: e.Tally, Serial: compacted})
 			}
 		}
 		out.Nodes = p.alive(node, now)
@@ -92,8 +92,8 @@ func (s *Store) Publish(ctx context.Context, node string, evidence []authz.Publi
 }
 
 // publish stores what a tally has counted; it reports false if the tally is over, with the
-// serial that was settled, or its experiment is gone. clock is the time that records expire by.
-func (p *project) publish(node string, e authz.PublishedEvidence, now, clock time.Time) (stored bool, settled int64, err error) {
+// serial that was compacted, or its experiment is gone. clock is the time that records expire by.
+func (p *project) publish(node string, e authz.PublishedEvidence, now, clock time.Time) (stored bool, compacted int64, err error) {
 	name := admin.EvidenceName{Experiment: admin.Key(e.Experiment), UID: e.UID}
 	all, err := p.root.CreateBucketIfNotExists(bucketEvidence)
 	if err != nil {
@@ -102,8 +102,8 @@ func (p *project) publish(node string, e authz.PublishedEvidence, now, clock tim
 	key, known := []byte(prefixTally+e.Tally), false
 	if b := all.Bucket(evidenceBucket(name)); b != nil {
 		if over := b.Get([]byte(prefixOver + e.Tally)); over != nil {
-			_, settled = decodeOver(over)
-			return false, settled, nil
+			_, compacted = decodeOver(over)
+			return false, compacted, nil
 		}
 		var before admin.TallyRecord
 		if before, known = decodeTally(key, b.Get(key), now); known && before.Serial > e.Serial {
@@ -175,7 +175,7 @@ func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName) (out admi
 		if b == nil {
 			return nil
 		}
-		out.Version, out.Settled, out.Damage = decodeSettled(b.Get(keySettled))
+		out.Version, out.Compacted, out.Damage = decodeCompacted(b.Get(keyCompacted))
 		c := b.Cursor()
 		for key, value := c.Seek([]byte(prefixTally)); strings.HasPrefix(string(key), prefixTally); key, value = c.Next() {
 			r, whole := decodeTally(key, value, now)
@@ -193,45 +193,45 @@ func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName) (out admi
 	return out, err
 }
 
-// decodeSettled copies what it returns.
-func decodeSettled(b []byte) (version int64, value []byte, err error) {
+// decodeCompacted copies what it returns.
+func decodeCompacted(b []byte) (version int64, value []byte, err error) {
 	if b == nil {
 		return 0, nil, nil
 	}
-	entry, whole := unsealed(keySettled, b)
+	entry, whole := unsealed(keyCompacted, b)
 	if !whole || len(entry) < 8 {
 		return 0, nil, errDamaged
 	}
 	return decodeUint(entry[:8]), append([]byte{}, entry[8:]...), nil
 }
 
-// Settle implements admin.Store.
-func (s *Store) Settle(ctx context.Context, settlement admin.Settlement) error {
+// Compact implements admin.Store.
+func (s *Store) Compact(ctx context.Context, compaction admin.Compaction) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	err := s.update(func(tx *bbolt.Tx) error {
-		b := openEvidence(tx, settlement.EvidenceName)
+		b := openEvidence(tx, compaction.EvidenceName)
 		if b == nil {
 			return admin.ErrChanged
 		}
-		return settle(b, settlement, time.Now())
+		return compact(b, compaction, time.Now())
 	})
 	if err != nil && !errors.Is(err, admin.ErrChanged) {
-		return fmt.Errorf("settling evidence: %w: %w", admin.ErrUnavailable, err)
+		return fmt.Errorf("compacting evidence: %w: %w", admin.ErrUnavailable, err)
 	}
 	return err
 }
 
-// settle settles what has not changed. An error undoes all of it.
-func settle(b *bbolt.Bucket, settlement admin.Settlement, now time.Time) error {
-	if version, _, _ := decodeSettled(b.Get(keySettled)); version != settlement.Version {
+// compact compacts what has not changed. An error undoes all of it.
+func compact(b *bbolt.Bucket, compaction admin.Compaction, now time.Time) error {
+	if version, _, _ := decodeCompacted(b.Get(keyCompacted)); version != compaction.Version {
 		return admin.ErrChanged
 	}
 	if err := forgetOver(b, now); err != nil {
 		return err
 	}
-	for _, t := range settlement.Tallies {
+	for _, t := range compaction.Tallies {
 		key := []byte(prefixTally + t.Tally)
 		if stored, whole := decodeTally(key, b.Get(key), now); !whole || stored.Serial != t.Serial {
 			return admin.ErrChanged
@@ -243,10 +243,10 @@ func settle(b *bbolt.Bucket, settlement admin.Settlement, now time.Time) error {
 			return err
 		}
 	}
-	return b.Put(keySettled, sealed(keySettled, append(encodeUint(settlement.Version+1), settlement.Settled...)))
+	return b.Put(keyCompacted, sealed(keyCompacted, append(encodeUint(compaction.Version+1), compaction.Compacted...)))
 }
 
-// encodeOver encodes when a tally was settled, and at which serial.
+// encodeOver encodes when a tally was compacted, and at which serial.
 func encodeOver(at time.Time, serial int64) []byte {
 	return append(encodeUint(at.UnixNano()), encodeUint(serial)...)
 }
@@ -259,7 +259,7 @@ func decodeOver(b []byte) (at time.Time, serial int64) {
 	return time.Unix(0, decodeUint(b[:8])), decodeUint(b[8:])
 }
 
-// forgetOver removes what is known of tallies that were settled long ago.
+// forgetOver removes what is known of tallies that were compacted long ago.
 func forgetOver(b *bbolt.Bucket, now time.Time) error {
 	var old [][]byte
 	c := b.Cursor()

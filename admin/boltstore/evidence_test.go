@@ -64,14 +64,14 @@ func read(t testing.TB, store *boltstore.Store) admin.Evidence {
 func filledValue(i int) string { return strings.Repeat(fmt.Sprint("counted ", i), 100*i) }
 
 // publishFilled puts evidence with values that are larger than a page into a file, some of
-// it settled.
+// it compacted.
 func publishFilled(t testing.TB, store *boltstore.Store) {
 	t.Helper()
 	for i := range 12 {
 		publish(t, store, counted(fmt.Sprint("t", i), 1, filledValue(i)))
 	}
-	if err := store.Settle(t.Context(), admin.Settlement{
-		EvidenceName: tried, Settled: []byte(filledValue(9)), Tallies: read(t, store).Tallies[:2],
+	if err := store.Compact(t.Context(), admin.Compaction{
+		EvidenceName: tried, Compacted: []byte(filledValue(9)), Tallies: read(t, store).Tallies[:2],
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +90,8 @@ func checkFilledEvidence(t *testing.T, store *boltstore.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Damage == nil && len(got.Settled) > 0 && string(got.Settled) != filledValue(9) {
-			t.Errorf("what was settled is %q", got.Settled)
+		if got.Damage == nil && len(got.Compacted) > 0 && string(got.Compacted) != filledValue(9) {
+			t.Errorf("what was compacted is %q", got.Compacted)
 		}
 		for _, r := range got.Tallies {
 			i, _ := strconv.Atoi(strings.TrimPrefix(r.Tally, "t"))
@@ -103,7 +103,7 @@ func checkFilledEvidence(t *testing.T, store *boltstore.Store) {
 }
 
 // What is damaged of an evidence costs that tally alone, and is named; what is published of
-// it next takes its place. So it is with what was settled.
+// it next takes its place. So it is with what was compacted.
 func TestDamagedEvidence(t *testing.T) {
 	t.Parallel()
 	store := open(t, filepath.Join(t.TempDir(), "understudy.db"))
@@ -134,38 +134,38 @@ func TestDamagedEvidence(t *testing.T) {
 		if got := read(t, store); len(got.Tallies) != 2 || len(got.Damaged) != 0 {
 			t.Errorf("damage %d, then published: %+v", i, got)
 		}
-		settlement := admin.Settlement{EvidenceName: tried, Version: read(t, store).Version, Settled: []byte("sum")}
-		if err := store.Settle(t.Context(), settlement); err != nil {
+		compaction := admin.Compaction{EvidenceName: tried, Version: read(t, store).Version, Compacted: []byte("sum")}
+		if err := store.Compact(t.Context(), compaction); err != nil {
 			t.Fatal(err)
 		}
-		harm("settled", damage)
+		harm("compacted", damage)
 		got := read(t, store)
-		if got.Damage == nil || len(got.Settled) != 0 || len(got.Tallies) != 2 {
-			t.Errorf("damaged settlement %d: %+v", i, got)
+		if got.Damage == nil || len(got.Compacted) != 0 || len(got.Tallies) != 2 {
+			t.Errorf("damaged compaction %d: %+v", i, got)
 		}
-		settlement.Version = got.Version
-		if err := store.Settle(t.Context(), settlement); err != nil {
-			t.Errorf("damaged settlement %d: settling: %v", i, err)
+		compaction.Version = got.Version
+		if err := store.Compact(t.Context(), compaction); err != nil {
+			t.Errorf("damaged compaction %d: compacting: %v", i, err)
 		}
 	}
 }
 
-// What is known of settled tallies is forgotten two days later.
+// What is known of compacted tallies is forgotten two days later.
 func TestEvidenceIsKept(t *testing.T) {
 	t.Parallel()
 	store := open(t, filepath.Join(t.TempDir(), "understudy.db"))
 	tryOut(t, store)
 	publish(t, store, counted("a", 1, "a"), counted("b", 1, "b"))
-	settle := func(version int64) {
+	compact := func(version int64) {
 		t.Helper()
-		err := store.Settle(t.Context(), admin.Settlement{
-			EvidenceName: tried, Version: version, Settled: []byte("sum"), Tallies: read(t, store).Tallies[:1],
+		err := store.Compact(t.Context(), admin.Compaction{
+			EvidenceName: tried, Version: version, Compacted: []byte("sum"), Tallies: read(t, store).Tallies[:1],
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	settle(0)
+	compact(0)
 	long := make([]byte, 8) // 1970
 	if err := store.RawEvidence(tried, func(b *bbolt.Bucket) error { return b.Put([]byte("over/a"), long) }); err != nil {
 		t.Fatal(err)
@@ -174,14 +174,14 @@ func TestEvidenceIsKept(t *testing.T) {
 	if want := []string{fmt.Sprint("a ", int64(authz.SerialUnknown))}; !cmp.Equal(refused, want) {
 		t.Errorf("refused are %v, want %v: the serial is lost", refused, want)
 	}
-	settle(1)
+	compact(1)
 	if refused := publish(t, store, counted("a", 2, "a"), counted("b", 2, "b")); !cmp.Equal(refused, []string{"b 1"}) {
 		t.Errorf("refused are %v", refused)
 	}
 }
 
 // countForEver counts one by one, as a node whose process has just started, publishes each
-// number, settles now and then what older processes have left, and prints what was
+// number, compacts now and then what older processes have left, and prints what was
 // acknowledged.
 func countForEver(path string, out io.Writer) error {
 	store, err := boltstore.Open(path)
@@ -203,16 +203,16 @@ func countForEver(path string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := settleOthers(ctx, store, read, tally); err != nil {
+		if err := compactOthers(ctx, store, read, tally); err != nil {
 			return err
 		}
 	}
 }
 
-// settleOthers settles the tallies but for one.
-func settleOthers(ctx context.Context, store *boltstore.Store, read admin.Evidence, own string) error {
-	s := admin.Settlement{EvidenceName: tried, Version: read.Version}
-	sum, _ := strconv.ParseInt(string(read.Settled), 10, 64)
+// compactOthers compacts the tallies but for one.
+func compactOthers(ctx context.Context, store *boltstore.Store, read admin.Evidence, own string) error {
+	s := admin.Compaction{EvidenceName: tried, Version: read.Version}
+	sum, _ := strconv.ParseInt(string(read.Compacted), 10, 64)
 	for _, r := range read.Tallies {
 		if r.Tally != own {
 			n, _ := strconv.ParseInt(string(r.Value), 10, 64)
@@ -220,8 +220,8 @@ func settleOthers(ctx context.Context, store *boltstore.Store, read admin.Eviden
 			s.Tallies = append(s.Tallies, r)
 		}
 	}
-	s.Settled = strconv.AppendInt(nil, sum, 10)
-	return store.Settle(ctx, s)
+	s.Compacted = strconv.AppendInt(nil, sum, 10)
+	return store.Compact(ctx, s)
 }
 
 // TestKilledWhileCounting: each number that was acknowledged counts once, and of those that
@@ -262,15 +262,15 @@ func TestKilledWhileCounting(t *testing.T) {
 	}
 	defer closeStore(t, store)
 	before := read(t, store)
-	if err := settleOthers(t.Context(), store, before, ""); err != nil {
+	if err := compactOthers(t.Context(), store, before, ""); err != nil {
 		t.Fatal(err)
 	}
 	got := read(t, store)
-	sum, err := strconv.ParseInt(string(got.Settled), 10, 64)
+	sum, err := strconv.ParseInt(string(got.Compacted), 10, 64)
 	if err != nil || sum < acknowledged || sum > acknowledged+kills {
 		t.Errorf("%d are there, %v; acknowledged were %d, and the process died %d times", sum, err, acknowledged, kills)
 	}
-	if diff := cmp.Diff(admin.Evidence{Settled: got.Settled, Version: got.Version}, got, cmpopts.IgnoreFields(admin.TallyRecord{}, "Age")); diff != "" {
+	if diff := cmp.Diff(admin.Evidence{Compacted: got.Compacted, Version: got.Version}, got, cmpopts.IgnoreFields(admin.TallyRecord{}, "Age")); diff != "" {
 		t.Error(diff)
 	}
 }

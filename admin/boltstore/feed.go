@@ -22,7 +22,7 @@ const nodeKept = time.Hour
 
 // Load implements authz.Feed.
 func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update, error) {
-	update := authz.Update{Policies: make(map[authz.PolicyName]authz.PolicyState)}
+	update := newUpdate(authz.Cursor{})
 	now := s.now()
 	err := s.view(ctx, "loading", func(tx *bbolt.Tx) error {
 		p := openProject(tx, authz.ResourceName(location).Project())
@@ -35,6 +35,10 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 		for _, name := range names {
 			update.Policies[name] = p.state(name, now)
 		}
+		p.scan(newPattern(admin.Collection(location+"/datasets")), "", now, func(e entry) bool {
+			update.Datasets[authz.DatasetName(e.Key)] = authz.DecodeDatasetState(e.record().Resource())
+			return true
+		})
 		return nil
 	})
 	return update, err
@@ -59,18 +63,21 @@ func (s *Store) Next(ctx context.Context, location authz.Location, after authz.C
 // read returns the changes after a cursor; the update's cursor is the same if
 // there are none.
 func (s *Store) read(ctx context.Context, location authz.Location, after authz.Cursor) (authz.Update, error) {
-	update := authz.Update{Cursor: after, Policies: make(map[authz.PolicyName]authz.PolicyState)}
+	update := newUpdate(after)
 	now := s.now()
 	trimmed := false
 	err := s.view(ctx, "following", func(tx *bbolt.Tx) error {
 		p := openProject(tx, authz.ResourceName(location).Project())
-		names, err := p.since(location, &update.Cursor)
+		err := p.since(location, &update)
 		if errors.Is(err, authz.ErrTrimmed) {
 			trimmed = true
 			return nil
 		}
-		for name := range names {
+		for name := range update.Policies {
 			update.Policies[name] = p.state(name, now)
+		}
+		for name := range update.Datasets {
+			update.Datasets[name] = p.dataset(name, now)
 		}
 		return err
 	})
@@ -80,29 +87,48 @@ func (s *Store) read(ctx context.Context, location authz.Location, after authz.C
 	return update, err
 }
 
-// since returns the policies that changed after the cursor, and moves it to the
-// head. Each change says which one it follows; the first has to follow the cursor.
-func (p *project) since(location authz.Location, cursor *authz.Cursor) (map[authz.PolicyName]bool, error) {
+// newUpdate returns an update without changes.
+func newUpdate(cursor authz.Cursor) authz.Update {
+	return authz.Update{
+		Cursor:   cursor,
+		Policies: make(map[authz.PolicyName]authz.PolicyState), Datasets: make(map[authz.DatasetName]authz.DatasetState),
+	}
+}
+
+// since names in an update what changed after its cursor, and moves that to the head. Each
+// change says which one it follows; the first has to follow the cursor.
+func (p *project) since(location authz.Location, u *authz.Update) error {
 	head := p.head(location)
-	if head == *cursor {
-		return nil, nil
+	if head == u.Cursor {
+		return nil
 	}
-	if head.Sequence <= cursor.Sequence {
-		return nil, authz.ErrTrimmed
+	if head.Sequence <= u.Cursor.Sequence {
+		return authz.ErrTrimmed
 	}
-	names := make(map[authz.PolicyName]bool)
 	c := p.changes.Bucket([]byte(location)).Cursor()
-	for key, value := c.Seek(encodeUint(cursor.Sequence + 1)); key != nil; key, value = c.Next() {
+	for key, value := c.Seek(encodeUint(u.Cursor.Sequence + 1)); key != nil; key, value = c.Next() {
 		change := decodeChange(value)
-		if change.Previous != *cursor {
-			return nil, authz.ErrTrimmed
+		if change.Previous != u.Cursor {
+			return authz.ErrTrimmed
 		}
 		for _, name := range change.Policies {
-			names[name] = true
+			u.Policies[name] = authz.PolicyState{}
 		}
-		*cursor = authz.Cursor{Sequence: decodeUint(key), Nonce: change.Nonce}
+		for _, name := range change.Datasets {
+			u.Datasets[name] = authz.DatasetState{}
+		}
+		u.Cursor = authz.Cursor{Sequence: decodeUint(key), Nonce: change.Nonce}
 	}
-	return names, nil
+	return nil
+}
+
+// dataset returns a dataset; none if it is deleted.
+func (p *project) dataset(name authz.DatasetName, now time.Time) authz.DatasetState {
+	e := get(p, admin.Key(name), now)
+	if e.Key == "" {
+		return authz.DatasetState{}
+	}
+	return authz.DecodeDatasetState(e.record().Resource())
 }
 
 // head is the cursor of the last change of a location; the zero cursor if it never had

@@ -31,6 +31,7 @@ import (
 //	    evidence/<experiment> <uid>/
 //	                             what was published of an experiment, see evidence.go; files
 //	                             of earlier versions have no such bucket
+//	contents/<dataset> <uid>/    what a version of a dataset contains, see content.go
 //
 // Times are Unix milliseconds, 8 bytes big endian, so that the oldest come first.
 // A location's head is the last entry of its changes; at least that entry is kept
@@ -54,6 +55,7 @@ type change struct {
 	// Previous is the cursor of the change before this one.
 	Previous authz.Cursor
 	Policies []authz.PolicyName
+	Datasets []authz.DatasetName `json:",omitempty"`
 }
 
 // changeSum marks a change that has its checksum before it.

@@ -30,6 +30,8 @@ type Store struct {
 	damage atomic.Pointer[error]
 	now    func() time.Time
 	stream int
+	// closing is closed when the store is, and swept when nothing is removed any more.
+	closing, swept chan struct{}
 
 	mu sync.Mutex
 	// changed is closed and replaced whenever a Txn has appended changes.
@@ -56,7 +58,9 @@ func WithStreamLength(n int) Option { return func(s *Store) { s.stream = max(1, 
 // The error wraps ErrHeld if another process holds the file, and ErrDamaged if the file is
 // not what was written.
 func Open(path string, options ...Option) (*Store, error) {
-	s := &Store{now: time.Now, stream: 10_000, changed: make(chan struct{})}
+	s := &Store{
+		now: time.Now, stream: 10_000, changed: make(chan struct{}), closing: make(chan struct{}), swept: make(chan struct{}),
+	}
 	for _, o := range options {
 		o(s)
 	}
@@ -65,6 +69,7 @@ func Open(path string, options ...Option) (*Store, error) {
 		return nil, err
 	}
 	s.db = db
+	go s.sweepNowAndThen()
 	return s, nil
 }
 
@@ -72,12 +77,25 @@ func Open(path string, options ...Option) (*Store, error) {
 // wait, and later calls, fail.
 func (s *Store) Close() error {
 	defer s.announce()
+	s.stop()
 	if s.damage.Load() != nil {
 		// bbolt would wait for the write that came upon it. The process lets go of the file
 		// when it ends.
 		return nil
 	}
 	return s.db.Close()
+}
+
+// stop ends what removes expired contents. It may be called again.
+func (s *Store) stop() {
+	s.mu.Lock()
+	select {
+	case <-s.closing:
+	default:
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	<-s.swept
 }
 
 // view runs a read at one instant.

@@ -86,6 +86,8 @@ func (p *project) holds(c admin.Condition, now time.Time) (bool, error) {
 		n := 0
 		p.scan(newPattern(c.Collection), "", now, func(entry) bool { n++; return n < c.N })
 		return n < c.N, nil
+	case admin.Complete:
+		return p.complete(c.Content, now), nil
 	default:
 		return false, fmt.Errorf("unknown condition %T", c)
 	}
@@ -108,6 +110,8 @@ func (p *project) apply(w admin.Write, sequence int64, now time.Time) error {
 		return p.trimCollection(w, now)
 	case admin.ExpireCollection:
 		return p.expireCollection(w, now)
+	case admin.ExpireContent:
+		return p.expireContent(w, now)
 	default:
 		return fmt.Errorf("unknown write %T", w)
 	}
@@ -174,7 +178,7 @@ func (p *project) append(events []admin.Event, sequence int64, keep int) error {
 		if err != nil {
 			return err
 		}
-		entry, err := encodeChange(change{newNonce(), head(stream), e.Policies})
+		entry, err := encodeChange(change{newNonce(), head(stream), e.Policies, e.Datasets})
 		if err != nil {
 			return err
 		}

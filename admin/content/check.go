@@ -1,6 +1,7 @@
 package content
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -34,7 +35,7 @@ const (
 // CheckPolicy checks what a caller may set in a policy, but for its size and whether it
 // compiles. field is the path of the policy in the request; before is the policy as it is
 // stored, nil if there is none.
-func CheckPolicy(field string, p, before *adminpb.Policy) error {
+func CheckPolicy(field apierror.Field, p, before *adminpb.Policy) error {
 	violations := slices.Concat(
 		checkDisplayName(field, p.GetDisplayName()),
 		checkCount(field+".rules", len(p.GetRules()), adminpb.MaxRules),
@@ -66,16 +67,25 @@ func RequirePolicy(e *adminpb.PolicyExperiment) error {
 
 // CheckExperiment checks what a caller may set in an experiment, but for its policy.
 // field is the path of the experiment in the request.
-func CheckExperiment(field string, e *adminpb.PolicyExperiment) error {
+func CheckExperiment(field apierror.Field, e *adminpb.PolicyExperiment) error {
 	if v := checkDisplayName(field, e.GetDisplayName()); len(v) > 0 {
 		return apierror.InvalidFields(apierror.ReasonInvalidField, v...)
 	}
 	return checkAnnotations(field, e.GetAnnotations())
 }
 
+// CheckDataset checks what a caller may set in a dataset next to its content. field is the path of
+// the dataset in the request.
+func CheckDataset(field apierror.Field, d *adminpb.Dataset) error {
+	if v := checkDisplayName(field, d.GetDisplayName()); len(v) > 0 {
+		return apierror.InvalidFields(apierror.ReasonInvalidField, v...)
+	}
+	return checkAnnotations(field, d.GetAnnotations())
+}
+
 // checkJSON refuses what gRPC can carry and REST cannot: a number that is not finite, a
 // value of no kind. Stored, it would break every list that it is in.
-func checkJSON(field string, p *adminpb.Policy) error {
+func checkJSON(field apierror.Field, p *adminpb.Policy) error {
 	_, err := protojson.Marshal(OfPolicy(p))
 	if err == nil {
 		return nil
@@ -85,7 +95,7 @@ func checkJSON(field string, p *adminpb.Policy) error {
 }
 
 // checkDisplayName counts characters, not bytes (AIP-210).
-func checkDisplayName(field, name string) []apierror.Violation {
+func checkDisplayName(field apierror.Field, name string) []apierror.Violation {
 	if n := utf8.RuneCountInString(name); n > maxDisplayName {
 		return []apierror.Violation{{Field: field + ".display_name", Description: fmt.Sprintf(
 			"The name has %d characters; the limit is %d.", n, maxDisplayName)}}
@@ -93,7 +103,7 @@ func checkDisplayName(field, name string) []apierror.Violation {
 	return nil
 }
 
-func checkCount(field string, n, limit int) []apierror.Violation {
+func checkCount(field apierror.Field, n, limit int) []apierror.Violation {
 	if n > limit {
 		return []apierror.Violation{{Field: field, Description: fmt.Sprintf("There are %d; the limit is %d.", n, limit)}}
 	}
@@ -101,11 +111,11 @@ func checkCount(field string, n, limit int) []apierror.Violation {
 }
 
 // checkExempted checks the form of exempted projects: an ID, or name@domain.
-func checkExempted(field string, projects []string) []apierror.Violation {
+func checkExempted(field apierror.Field, projects []string) []apierror.Violation {
 	var out []apierror.Violation
 	for i, p := range projects {
 		if !exempted.MatchString(p) || utf8.RuneCountInString(p) > maxExemptedLength {
-			out = append(out, apierror.Violation{Field: fmt.Sprintf("%s.exempted_projects[%d]", field, i), Description: fmt.Sprintf(
+			out = append(out, apierror.Violation{Field: apierror.Field(fmt.Sprintf("%s.exempted_projects[%d]", field, i)), Description: fmt.Sprintf(
 				"A project is an ID, or name@domain, of at most %d characters.", maxExemptedLength)})
 		}
 	}
@@ -133,13 +143,13 @@ const annotationRule = "A key is [prefix/]name: the name has 1 to 63 letters, di
 	"with a letter or digit at both ends; the prefix is a DNS subdomain of at most 253 characters."
 
 // checkAnnotations holds annotations to the limits of Kubernetes (AIP-128).
-func checkAnnotations(field string, annotations map[string]string) error {
+func checkAnnotations(field apierror.Field, annotations map[string]string) error {
 	size := 0
 	var violations []apierror.Violation
 	for key, value := range annotations {
 		size += len(key) + len(value)
 		if !validAnnotationKey(key) {
-			violations = append(violations, apierror.Violation{Field: fmt.Sprintf("%s.annotations[%q]", field, key), Description: annotationRule})
+			violations = append(violations, apierror.Violation{Field: apierror.Field(fmt.Sprintf("%s.annotations[%q]", field, key)), Description: annotationRule})
 		}
 	}
 	if size > maxAnnotationsSize {
@@ -149,7 +159,7 @@ func checkAnnotations(field string, annotations map[string]string) error {
 	if len(violations) == 0 {
 		return nil
 	}
-	slices.SortFunc(violations, func(a, b apierror.Violation) int { return strings.Compare(a.Field, b.Field) })
+	slices.SortFunc(violations, func(a, b apierror.Violation) int { return cmp.Compare(a.Field, b.Field) })
 	return apierror.InvalidFields(apierror.ReasonInvalidAnnotation, violations...)
 }
 

@@ -48,6 +48,14 @@ func OfExperiment(e *adminpb.PolicyExperiment) *adminpb.PolicyExperiment {
 	}
 }
 
+// OfDataset returns a copy of what the etag of a dataset covers: its user-settable fields, and
+// which content it has.
+func OfDataset(d *adminpb.Dataset) *adminpb.Dataset {
+	return &adminpb.Dataset{
+		DisplayName: d.GetDisplayName(), Annotations: d.GetAnnotations(), VersionUid: d.GetVersionUid(), Sha256: d.GetSha256(),
+	}
+}
+
 // SamePolicy reports whether two experiments have the same `policy`.
 func SamePolicy(a, b *adminpb.PolicyExperiment) bool {
 	return proto.Equal(OfPolicy(a.GetPolicy()), OfPolicy(b.GetPolicy()))

@@ -25,7 +25,7 @@ const maxDataDepth = 32
 // request. The data of before, the policy as it is stored, is let through: it was taken
 // when there was no limit, and a change of something else must not fail by it. Before may
 // be nil.
-func CheckDepth(field string, p, before *adminpb.Policy) error {
+func CheckDepth(field apierror.Field, p, before *adminpb.Policy) error {
 	root := structpb.NewStructValue(p.GetData())
 	if !deeperThan(root, maxDataDepth) {
 		return nil
@@ -33,7 +33,7 @@ func CheckDepth(field string, p, before *adminpb.Policy) error {
 	if before != nil && proto.Equal(p.GetData(), before.GetData()) {
 		return nil
 	}
-	return apierror.Invalid(apierror.ReasonInvalidField, apierror.Shown(deepPath(field+".data", root)), fmt.Sprintf(
+	return apierror.Invalid(apierror.ReasonInvalidField, apierror.Field(apierror.Shown(deepPath(field+".data", root))), fmt.Sprintf(
 		"Objects and lists are nested deeper than %d here, data itself counted. Make the data flatter, "+
 			"for instance with one object whose keys are paths.", maxDataDepth))
 }
@@ -59,9 +59,9 @@ func deeperThan(v *structpb.Value, limit int) bool {
 
 // deepPath returns the path of the first value that is one level too deep. There has to
 // be one.
-func deepPath(path string, v *structpb.Value) string {
+func deepPath(path apierror.Field, v *structpb.Value) string {
 	var b strings.Builder
-	b.WriteString(path)
+	b.WriteString(string(path))
 	for limit := maxDataDepth; limit > 0; limit-- {
 		var segment string
 		segment, v = deepest(v, limit-1)
@@ -76,7 +76,7 @@ func deepest(v *structpb.Value, limit int) (string, *structpb.Value) {
 	fields := v.GetStructValue().GetFields()
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if deeperThan(fields[key], limit) {
-			return keySegment(key), fields[key]
+			return KeySegment(key), fields[key]
 		}
 	}
 	for i, inner := range v.GetListValue().GetValues() {
@@ -89,7 +89,8 @@ func deepest(v *structpb.Value, limit int) (string, *structpb.Value) {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-func keySegment(key string) string {
+// KeySegment is the segment of a path for a key of an object.
+func KeySegment(key string) string {
 	if plainKey.MatchString(key) {
 		return "." + key
 	}

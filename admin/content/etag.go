@@ -33,6 +33,9 @@ func ConfigEtag(c *adminpb.Config) (string, error) {
 	return weakEtag(c.GetName(), OfConfig(c))
 }
 
+// DatasetEtag is PolicyEtag for a dataset.
+func DatasetEtag(d *adminpb.Dataset) (string, error) { return weakEtag(d.GetUid(), OfDataset(d)) }
+
 // AcceptanceEtag is the etag of an acceptance.
 func AcceptanceEtag(a *adminpb.Acceptance) (string, error) {
 	return weakEtag(a.GetUid(), OfAcceptance(a))

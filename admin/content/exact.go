@@ -12,7 +12,7 @@ import (
 )
 
 // The numbers in a policy's data are doubles (google.protobuf.Value). An ID such as
-// 9007199254740993 would become another one, and let in whoever has that: so a text with
+// 9007199254740993 would become another one, and let in anyone who has that: so a text with
 // such a number is refused wherever it is read.
 
 // InexactNumber is the error of a number in a JSON document that a policy would not keep.
@@ -30,7 +30,7 @@ func (e *InexactNumber) Error() string {
 
 // CheckExact returns an *InexactNumber for the first number in a JSON document that
 // IsExact refuses. path is that of the document; empty is one whose fields are named
-// alone. It returns no other error: what is not JSON is found by whoever decodes it.
+// alone. It returns no other error: what is not JSON is found by anyone who decodes it.
 func CheckExact(path string, document []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	decoder.UseNumber()
@@ -76,7 +76,7 @@ func (w exactWalk) elements(object bool) error {
 		if inexact := (*InexactNumber)(nil); errors.As(err, &inexact) {
 			segment := fmt.Sprintf("[%d]", i)
 			if name, ok := key.(string); ok {
-				segment = keySegment(name)
+				segment = KeySegment(name)
 			}
 			inexact.Path = segment + inexact.Path
 		}

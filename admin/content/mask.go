@@ -25,11 +25,11 @@ func ParseMask(mask *fieldmaskpb.FieldMask, body proto.Message) (aip.Mask, error
 }
 
 // ApplyMask changes a resource as the mask says. field is its path in the request.
-func ApplyMask(field string, mask aip.Mask, resource, body proto.Message) error {
+func ApplyMask(field apierror.Field, mask aip.Mask, resource, body proto.Message) error {
 	err := mask.Apply(resource, body)
 	var mistake *aip.Error
 	if errors.As(err, &mistake) && mistake.Immutable {
-		return apierror.Invalid(apierror.ReasonImmutable, field+"."+mistake.Path, mistake.Error())
+		return apierror.Invalid(apierror.ReasonImmutable, field+"."+apierror.Field(mistake.Path), mistake.Error())
 	}
 	if err != nil {
 		return apierror.Invalid(apierror.ReasonInvalidUpdateMask, "update_mask", err.Error())

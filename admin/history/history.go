@@ -1,7 +1,7 @@
 // Package history says in words how the contents of a policy became live, the same on a
 // terminal and on the page, and finds what a commit has left behind.
 //
-// Its texts may quote IDs that others chose: whoever shows them escapes them for where they
+// Its texts may quote IDs that others chose: anyone who shows them escapes them for where they
 // are shown.
 package history
 

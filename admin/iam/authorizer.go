@@ -27,6 +27,10 @@ type AuthorizerConfig struct {
 // Authorizer is access.Authorizer of stored bindings. It keeps nothing of what it has read:
 // each check reads the bindings of the resource and of what it is in, at one instant. It is
 // safe for concurrent use.
+//
+// A cache of bindings would be faster by one read of the store for each call of the admin API, and
+// would have to hear of every change on every server: calls are rare, and a role that was taken
+// away is gone at once.
 type Authorizer struct {
 	store   admin.Store
 	owners  []string
@@ -55,36 +59,47 @@ func (a *Authorizer) Authorize(ctx context.Context, p access.Permission, resourc
 		return err
 	}
 	if len(granted) == 0 {
-		return apierror.PermissionDenied(string(p), resource)
+		return apierror.PermissionDenied(apierror.Permission(p), resource)
 	}
 	return nil
 }
 
 // Permitted implements access.Authorizer. A name that is malformed has the permissions of
 // what it is in, as far as that can be read of it. An operation, whose name has no policy,
-// may be read also by whoever may read those of the policy that it is about: who may make a
+// may be read also by anyone who may read those of the policy that it is about: who may make a
 // call may see what becomes of it.
 func (a *Authorizer) Permitted(
 	ctx context.Context, resource string, permissions []access.Permission,
 ) ([]access.Permission, error) {
 	who := access.FromContext(ctx)
+	// Before owners: somebody whose token was stolen has nothing, whatever is bound.
 	if a.revoked != nil && a.revoked.Revoked(who) {
 		return nil, nil // a call may have begun before
 	}
 	if slices.ContainsFunc(a.owners, who.Is) {
 		return slices.Clone(permissions), nil
 	}
+	// The resource with what it is in, as far as bindings can be there: policy, location, project.
 	lineage := admin.Lineage(resource)
 	if len(lineage) == 0 || !who.Known() {
 		return nil, nil
 	}
+	return a.bound(ctx, resource, lineage, permissions)
+}
+
+// bound returns those of some permissions on a resource that bindings give to the caller: those
+// of the resource, and of what it is in.
+func (a *Authorizer) bound(
+	ctx context.Context, resource string, lineage []admin.Key, permissions []access.Permission,
+) (granted []access.Permission, err error) {
+	who := access.FromContext(ctx)
 	roles, unreadable, err := a.rolesOf(ctx, who, lineage)
 	if err != nil {
 		return nil, err
 	}
-	var granted []access.Permission
 	for _, p := range permissions {
 		has := gives(roles, p)
+		// The operation itself is read only if nothing else gives the permission: it costs two more reads.
 		if !has && p == access.OperationsGet && unreadable == nil {
 			if has, err = a.byTarget(ctx, who, resource); err != nil {
 				return nil, err
@@ -94,6 +109,8 @@ func (a *Authorizer) Permitted(
 			granted = append(granted, p)
 		}
 	}
+	// What is missing may be in the bindings that cannot be read, so the answer is an error and no
+	// denial: who gets a 403 looks for the wrong cause.
 	if len(granted) < len(permissions) && unreadable != nil {
 		return nil, unreadable
 	}
@@ -121,7 +138,7 @@ func (a *Authorizer) byTarget(ctx context.Context, who access.Principal, resourc
 }
 
 // rolesOf returns the roles that a principal has by the bindings of some resources. Bindings
-// that cannot be read give none, and their error is returned beside the roles: whoever has
+// that cannot be read give none, and their error is returned next to the roles: anyone who has
 // enough by others needs them not.
 func (a *Authorizer) rolesOf(
 	ctx context.Context, who access.Principal, lineage []admin.Key,

@@ -27,7 +27,7 @@ type bindings struct {
 	damage error
 }
 
-// readBindings decodes the record of a resource's bindings. instance tells resources of one
+// readBindings decodes the record of a resource's bindings. instance distinguishes resources of one
 // name apart, one after the other: the UID, if it has one.
 func readBindings(resource admin.Key, instance string, r admin.Record) bindings {
 	b := bindings{resource: resource, record: r, damage: r.Damage}
@@ -58,6 +58,9 @@ func (b bindings) etag() string {
 
 // newEtag makes the etag of bindings. It is stored with them, and never computed again from
 // what was stored.
+//
+// The encoding of protobuf is not stable from version to version, so an etag that was computed again
+// could be another one of the same bindings.
 func newEtag(resource admin.Key, instance string, policy *iampb.Policy) ([]byte, error) {
 	content := proto.CloneOf(policy)
 	content.Etag = nil
@@ -73,11 +76,13 @@ func newEtag(resource admin.Key, instance string, policy *iampb.Policy) ([]byte,
 const etagSize = 12
 
 // put is the write that stores a policy as the bindings, with the expiry of the resource.
+//
+// Bindings of a policy that is soft-deleted end with it.
 func (b bindings) put(policy *iampb.Policy, owner admin.Record) (admin.Put, error) {
 	stored := proto.CloneOf(policy)
 	stored.Etag = nil
 	key := admin.IAMPolicyOf(b.resource)
-	put, err := admin.NewPut(string(key), base64.StdEncoding.EncodeToString(policy.Etag), stored)
+	put, err := admin.NewPut(key, base64.StdEncoding.EncodeToString(policy.Etag), stored)
 	put.ExpireTime = owner.ExpireTime
 	return put, err
 }

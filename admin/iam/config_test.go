@@ -19,7 +19,7 @@ func TestWhereOthersPromoteTo(t *testing.T) {
 	point(200, owner, "l3", "l1")
 
 	if refused := point(400, owner, "l1", "l2"); !strings.Contains(refused.body, "form a chain") {
-		t.Errorf("who may read where it leads is told %s", refused.body)
+		t.Errorf("who may read where it leads gets %s", refused.body)
 	}
 	point(200, "token:ed", "l1", "l2")
 	point(400, "token:ed", "l1", "l1")

@@ -12,6 +12,7 @@ import (
 // other way round. Both are in canonical form; of bindings that cannot be read it is not known
 // what they gave, so before is nil.
 func deltas(before, after *iampb.Policy) []audit.BindingDelta {
+	// What was taken away comes first, as in a diff.
 	return append(added(audit.Remove, after, before), added(audit.Add, before, after)...)
 }
 

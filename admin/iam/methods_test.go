@@ -41,10 +41,12 @@ const (
 	operation  = "operation"
 	node       = "node"
 	config     = "config"
+	dataset    = "dataset"
+	version    = "version"
 )
 
 // bindable are those that have bindings.
-var bindable = []string{project, location, policy}
+var bindable = []string{project, location, policy, dataset}
 
 // calls :: method without its service → its call.
 var calls = map[string]restCall{
@@ -75,6 +77,18 @@ var calls = map[string]restCall{
 	"UpdateConfig":                 {"PATCH", "", []string{config}},
 	"GetNode":                      {"GET", "", []string{node}},
 	"ListNodes":                    {"GET", "/nodes", []string{location}},
+	"GetDataset":                   {"GET", "", []string{dataset}},
+	"ListDatasets":                 {"GET", "/datasets", []string{location}},
+	"CreateDataset":                {"POST", "/datasets?datasetId=new", []string{location}},
+	"UpdateDataset":                {"PATCH", "", []string{dataset}},
+	"DeleteDataset":                {"DELETE", "", []string{dataset}},
+	"UndeleteDataset":              {"POST", ":undelete", []string{dataset}},
+	"UploadDataset":                {"POST", ":upload", []string{dataset}},
+	"PatchDataset":                 {"POST", ":patch", []string{dataset}},
+	"DownloadDataset":              {"GET", ":download", []string{dataset}},
+	"RollbackDataset":              {"POST", ":rollback", []string{version}},
+	"GetDatasetVersion":            {"GET", "", []string{version}},
+	"ListDatasetVersions":          {"GET", "/versions", []string{dataset}},
 	"ListOperations":               {"GET", "/operations", []string{location}},
 	"GetOperation":                 {"GET", "", []string{operation}},
 	"WaitOperation":                {"POST", ":wait", []string{operation}},
@@ -108,6 +122,10 @@ func (s *server) names(kind string, op string) (there, missing, bad string) {
 		return s.policy + "/revisions/latest", s.policy + "/revisions/gone", s.policy + "/revisions/" + malformed
 	case operation:
 		return op, s.l + "/operations/gone", s.l + "/operations/" + malformed
+	case dataset:
+		return s.l + "/datasets/d1", s.l + "/datasets/gone", s.l + "/datasets/" + malformed
+	case version:
+		return s.l + "/datasets/d1/versions/1", s.l + "/datasets/d1/versions/gone", s.l + "/datasets/d1/versions/" + malformed
 	case node:
 		return s.l + "/nodes/n1", s.l + "/nodes/gone", s.l + "/nodes/" + malformed
 	default:
@@ -118,7 +136,7 @@ func (s *server) names(kind string, op string) (there, missing, bad string) {
 // methodsOf returns the methods of all services on the port, as gRPC writes them.
 func methodsOf() map[string]protoreflect.MethodDescriptor {
 	out := make(map[string]protoreflect.MethodDescriptor)
-	for _, name := range []protoreflect.FullName{"understudy.admin.v1.PolicyPreview", "google.longrunning.Operations", "google.iam.v1.IAMPolicy"} {
+	for _, name := range []protoreflect.FullName{"understudy.admin.v1.PolicyPreview", "understudy.admin.v1.Datasets", "google.longrunning.Operations", "google.iam.v1.IAMPolicy"} {
 		service, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
 		if err != nil {
 			panic(err)
@@ -167,6 +185,8 @@ func newMethodServer(t *testing.T) (*server, string) {
 	s := serve(t, newStore(t), owner)
 	s.createPolicy()
 	op := s.must(owner, "POST", s.policy+"/experiments?policyExperimentId=e1", `{"policy":{"name":"`+s.policy+`",`+content[1:]+`}`).value["name"].(string)
+	s.must(owner, "POST", s.l+"/datasets?datasetId=d1", "{}")
+	s.must(owner, "POST", s.l+"/datasets/d1:upload", "{}")
 	byRole := make(map[string][]string)
 	for _, role := range access.Roles() {
 		byRole[role.Title()] = []string{"token:" + role.Title()}
@@ -185,9 +205,9 @@ func denied(p access.Permission, resource string) string {
 // bodies are what a call may send: what is valid at most, and what is not.
 var bodies = []string{"{}", "", `{"`, `{"nothing":1}`, "[]"}
 
-// B-100, B-28, B-38, L-20: whoever has no permission gets the same answer, byte by byte,
+// B-100, B-28, B-38, L-20: anyone who has no permission gets the same answer, byte by byte,
 // whether the resource is there, is not or cannot be, and whatever the query and the body
-// say. Whoever has it gets another one.
+// say. Anyone who has it gets another one.
 func TestPermissionComesFirstInREST(t *testing.T) {
 	s, op := newMethodServer(t)
 	for name, m := range methodsOf() {
@@ -258,7 +278,7 @@ func TestPermissionComesFirstInRPC(t *testing.T) {
 					request, response := newMessage(t, m.Input()), newMessage(t, m.Output())
 					setText(request, need.Field, resource)
 					err := conn.Invoke(t.Context(), name, request, response)
-					want := statusText(t, apierror.PermissionDenied(string(p), resource))
+					want := statusText(t, apierror.PermissionDenied(apierror.Permission(p), resource))
 					switch got := statusText(t, err); {
 					case may && (status.Code(err) == codes.PermissionDenied || status.Code(err) == codes.Unauthenticated):
 						t.Errorf("%s: %s of %q: got %v, want another answer", role.Title(), name, resource, err)

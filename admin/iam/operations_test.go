@@ -86,7 +86,7 @@ func (s *server) reads(t *testing.T, who, name string, may bool) {
 	_, getErr := client.GetOperation(t.Context(), &longrunningpb.GetOperationRequest{Name: name})
 	_, waitErr := client.WaitOperation(t.Context(), &longrunningpb.WaitOperationRequest{Name: name})
 	for _, err := range []error{getErr, waitErr} {
-		want := statusText(t, apierror.PermissionDenied(string(access.OperationsGet), name))
+		want := statusText(t, apierror.PermissionDenied(apierror.Permission(access.OperationsGet), name))
 		if got := statusText(t, err); may && err != nil || !may && got != want {
 			t.Errorf("%s reads %s by gRPC: got %v, want allowed: %v", who, name, err, may)
 		}

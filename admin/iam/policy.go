@@ -18,6 +18,8 @@ const (
 	version = 1
 	// maxBindings and maxMembers bound a policy: the bindings of a call, and the members of
 	// all of them, each counted as often as it stands there.
+	//
+	// 1,500 members are what Google's IAM takes, too.
 	maxBindings = 100
 	maxMembers  = 1500
 	// maxTested is the number of permissions that one call of testIamPermissions may name.
@@ -47,6 +49,7 @@ func parsePolicy(r *iampb.SetIamPolicyRequest) (*wantedPolicy, error) {
 		return nil, apierror.Invalid(apierror.ReasonInvalidField, "policy.audit_configs",
 			"Audit is not configured by resource. Leave the field out.")
 	}
+	// google.iam.v1: without a mask bindings and etag are replaced.
 	wanted := &wantedPolicy{replaces: r.GetUpdateMask() == nil}
 	if etag := policy.GetEtag(); len(etag) > 0 {
 		wanted.etag = base64.StdEncoding.EncodeToString(etag)
@@ -68,7 +71,7 @@ func parsePolicy(r *iampb.SetIamPolicyRequest) (*wantedPolicy, error) {
 
 // checkVersion checks the version of a schema, of which a client may name any that there
 // is: it is about conditions, which no policy has.
-func checkVersion(field string, given int32) error {
+func checkVersion(field apierror.Field, given int32) error {
 	if given == 0 || given == 1 || given == 3 {
 		return nil
 	}
@@ -84,7 +87,7 @@ func parseBindings(given []*iampb.Binding) ([]*iampb.Binding, error) {
 	}
 	members, count := make(map[string][]string), 0
 	for i, b := range given {
-		field := fmt.Sprintf("policy.bindings[%d]", i)
+		field := apierror.Field(fmt.Sprintf("policy.bindings[%d]", i))
 		if err := checkBinding(field, b); err != nil {
 			return nil, err
 		}
@@ -105,7 +108,7 @@ func parseBindings(given []*iampb.Binding) ([]*iampb.Binding, error) {
 }
 
 // checkBinding checks one binding, whose members are not yet counted.
-func checkBinding(field string, b *iampb.Binding) error {
+func checkBinding(field apierror.Field, b *iampb.Binding) error {
 	if b.GetCondition() != nil {
 		return apierror.Invalid(apierror.ReasonInvalidField, field+".condition",
 			"Conditions are not supported: a binding holds always. Leave the condition out, and bind on the location or the policy that is meant.")
@@ -115,7 +118,7 @@ func checkBinding(field string, b *iampb.Binding) error {
 	}
 	for i, member := range b.GetMembers()[:min(len(b.GetMembers()), maxMembers)] {
 		if err := access.CheckMember(member); err != nil {
-			return apierror.Invalid(apierror.ReasonInvalidField, fmt.Sprintf("%s.members[%d]", field, i), "The member is not valid: "+err.Error()+".")
+			return apierror.Invalid(apierror.ReasonInvalidField, apierror.Field(fmt.Sprintf("%s.members[%d]", field, i)), "The member is not valid: "+err.Error()+".")
 		}
 	}
 	return nil

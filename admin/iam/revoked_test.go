@@ -16,7 +16,7 @@ type names map[string]bool
 // Revoked implements access.Revocations.
 func (n names) Revoked(p access.Principal) bool { return n[p.Member] }
 
-// Whoever is revoked may nothing from then on, owners and who is bound alike, in a call that has
+// Anyone who is revoked may nothing from then on, owners and who is bound alike, in a call that has
 // begun before too.
 func TestRevokedPrincipalsMayNothing(t *testing.T) {
 	revoked := names{}

@@ -77,7 +77,7 @@ func (tokens) Authenticate(r *http.Request) (access.Principal, error) {
 	p := access.Principal{Member: who[0], Method: access.MethodToken}
 	for _, group := range who[1:] {
 		if !strings.Contains(group, "#") {
-			group = access.GroupOf("https://idp", group)
+			group = access.Group{Issuer: "https://idp", Name: group}.String()
 		}
 		p.Groups = append(p.Groups, group)
 	}
@@ -130,8 +130,7 @@ func (s *server) listen(authorizer access.Authorizer) {
 	}
 	config := rest.Config{Services: s.services, IAM: mixin}
 	if authorizer != nil {
-		guard := iam.NewGuard(s.services, mixin, authorizer)
-		config = rest.Config{Services: guard, IAM: guard, Authenticator: tokens{}, Authorizer: authorizer}
+		config.Authenticator, config.Authorizer = tokens{}, authorizer
 	}
 	handler, err := rest.New(config)
 	if err != nil {

@@ -29,8 +29,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Service implements google.iam.v1.IAMPolicy. It checks no permission itself: a Guard does.
-// It is safe for concurrent use.
+// Service implements google.iam.v1.IAMPolicy. It checks no permission itself: the
+// chain before the services does. It is safe for concurrent use.
 type Service struct {
 	iampb.UnimplementedIAMPolicyServer
 
@@ -53,7 +53,7 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// GetIamPolicy returns the bindings of a project, a location or a policy, without those
+// GetIamPolicy returns the bindings of a project, a location, a policy or a dataset, without those
 // that it inherits. What has none has an etag all the same.
 func (s *Service) GetIamPolicy(ctx context.Context, r *iampb.GetIamPolicyRequest) (*iampb.Policy, error) {
 	resource, err := admin.ParseBound("resource", r.GetResource())
@@ -76,7 +76,7 @@ func (s *Service) GetIamPolicy(ctx context.Context, r *iampb.GetIamPolicyRequest
 // errSame says that bindings already are as they should be.
 var errSame = errors.New("nothing changes")
 
-// SetIamPolicy replaces the bindings of a project, a location or a policy. With an etag it
+// SetIamPolicy replaces the bindings of a project, a location, a policy or a dataset. With an etag it
 // is ABORTED unless they are those that the caller has read.
 func (s *Service) SetIamPolicy(ctx context.Context, r *iampb.SetIamPolicyRequest) (*iampb.Policy, error) {
 	resource, err := admin.ParseBound("resource", r.GetResource())
@@ -90,15 +90,17 @@ func (s *Service) SetIamPolicy(ctx context.Context, r *iampb.SetIamPolicyRequest
 	audit.FromContext(ctx).Resource(string(resource))
 	var answer *iampb.Policy
 	var before string
+	// This may run several times, each after a race that was lost, so it reads everything again.
 	err = s.admin.Commit(ctx, resource, func(ctx context.Context) (admin.Txn, error) {
 		owner, b, err := s.read(ctx, resource)
 		if err != nil {
 			return admin.Txn{}, err
 		}
 		if given := wanted.etag; given != "" && given != b.etag() {
-			return admin.Txn{}, apierror.EtagMismatch(resource, apierror.ReasonEtagMismatch, given, b.etag())
+			return admin.Txn{}, apierror.EtagMismatch(resource, apierror.ReasonEtagMismatch, apierror.Versions{Given: given, Current: b.etag()})
 		}
 		before = b.etag()
+		// The audit log gets what changes of whose roles, whatever the caller had sent.
 		answer, err = b.with(ctx, s.log, wanted)
 		if err != nil {
 			return admin.Txn{}, err
@@ -109,7 +111,7 @@ func (s *Service) SetIamPolicy(ctx context.Context, r *iampb.SetIamPolicyRequest
 	if err != nil && !errors.Is(err, errSame) {
 		return nil, err
 	}
-	audit.FromContext(ctx).Changed(before, base64.StdEncoding.EncodeToString(answer.Etag))
+	audit.FromContext(ctx).Changed(audit.Etags{Before: before, After: base64.StdEncoding.EncodeToString(answer.Etag)})
 	return answer, nil
 }
 
@@ -130,6 +132,7 @@ func (b bindings) with(ctx context.Context, log *slog.Logger, wanted *wantedPoli
 func (s *Service) replacement(owner admin.Record, b bindings, policy *iampb.Policy) (admin.Txn, error) {
 	if b.policy != nil {
 		policy.Etag = b.policy.Etag
+		// Nothing is written, and no sequence number is taken: the etag that others have read stays good.
 		if proto.Equal(policy, b.policy) {
 			return admin.Txn{}, errSame
 		}
@@ -152,7 +155,7 @@ func (s *Service) replacement(owner admin.Record, b bindings, policy *iampb.Poli
 }
 
 // TestIamPermissions returns those of the permissions that the caller has on a project, a
-// location or a policy, and that apply there. On what is not there, it has none.
+// location, a policy or a dataset, and that apply there. On what is not there, it has none.
 func (s *Service) TestIamPermissions(
 	ctx context.Context, r *iampb.TestIamPermissionsRequest,
 ) (*iampb.TestIamPermissionsResponse, error) {
@@ -168,6 +171,7 @@ func (s *Service) TestIamPermissions(
 	if there, err := s.exists(ctx, resource); err != nil || !there {
 		return response, err
 	}
+	// Without authentication everybody may everything.
 	granted := asked
 	if s.authorizer != nil {
 		if granted, err = s.authorizer.Permitted(ctx, string(resource), asked); err != nil {
@@ -175,6 +179,7 @@ func (s *Service) TestIamPermissions(
 		}
 	}
 	for _, p := range granted {
+		// An owner has a permission about projects everywhere; on a policy there is nothing that it is about.
 		if !p.AppliesTo(string(resource)) {
 			continue
 		}
@@ -183,16 +188,18 @@ func (s *Service) TestIamPermissions(
 	return response, nil
 }
 
-// isPolicy reports whether a resource is a policy, which can be missing. Projects and
+// canBeMissing reports whether a resource is a policy or a dataset. Projects and
 // locations are there as soon as they are named, and so are the policies of the reserved
 // location: the names of policies in the Policyfile API, of which no policy is live there.
-func isPolicy(resource admin.Key) bool {
+func canBeMissing(resource admin.Key) bool {
 	return resource.Policy() != "" && admin.Key(resource.Location()).ID() != admin.ReservedLocation
 }
 
 // exists reports whether there is such a resource.
+//
+// A policy that is soft-deleted exists: who may undelete it has to be known.
 func (s *Service) exists(ctx context.Context, resource admin.Key) (bool, error) {
-	if !isPolicy(resource) {
+	if !canBeMissing(resource) {
 		return true, nil
 	}
 	records, err := s.admin.Get(ctx, resource)
@@ -203,14 +210,14 @@ func (s *Service) exists(ctx context.Context, resource admin.Key) (bool, error) 
 // NOT_FOUND of one that is not there; one that is soft-deleted has its bindings still.
 func (s *Service) read(ctx context.Context, resource admin.Key) (owner admin.Record, b bindings, err error) {
 	keys := []admin.Key{admin.IAMPolicyOf(resource)}
-	if isPolicy(resource) {
+	if canBeMissing(resource) {
 		keys = append(keys, resource)
 	}
 	records, err := s.admin.Get(ctx, keys...)
 	if err != nil {
 		return owner, b, err
 	}
-	if isPolicy(resource) {
+	if canBeMissing(resource) {
 		if owner = records[1]; owner.Key == "" {
 			return owner, b, apierror.NotFound(resource)
 		}
@@ -218,11 +225,21 @@ func (s *Service) read(ctx context.Context, resource admin.Key) (owner admin.Rec
 	return owner, readBindings(resource, uidOf(owner), records[0]), nil
 }
 
-// uidOf returns the UID of the policy of a record; empty if there is none or it cannot be
-// read.
+// uidOf returns the UID of the policy or the dataset of a record; empty if there is none or it
+// cannot be read.
+//
+// What is deleted for good and made again has another UID, so an etag of the bindings of the old one is
+// none of the new one's.
 func uidOf(r admin.Record) string {
 	if r.Key == "" {
 		return ""
+	}
+	if admin.IsDataset(r.Key) {
+		dataset, err := admin.Decode(r, &adminpb.Dataset{})
+		if err != nil {
+			return ""
+		}
+		return dataset.GetUid()
 	}
 	policy, err := admin.Decode(r, &adminpb.Policy{})
 	if err != nil {
@@ -240,7 +257,7 @@ func parsePermissions(given []string) ([]access.Permission, error) {
 	for i, text := range given {
 		p := access.Permission(text)
 		if !access.RoleOwner.Has(p) {
-			return nil, apierror.Invalid(apierror.ReasonInvalidField, fmt.Sprintf("permissions[%d]", i),
+			return nil, apierror.Invalid(apierror.ReasonInvalidField, apierror.Field(fmt.Sprintf("permissions[%d]", i)),
 				"There is no such permission. Write one out, such as "+string(access.PoliciesGet)+"; wildcards are none.")
 		}
 		if !slices.Contains(out, p) {

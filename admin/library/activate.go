@@ -142,7 +142,7 @@ func (l *Library) marks(policy authz.PolicyID, revision RevisionID) []admin.Writ
 	return []admin.Write{present(l.nameKey(policy)), present(l.revisionKey(policy, revision))}
 }
 
-// lockWrites store a lock with its marks. The etag is the hash of the document: whoever
+// lockWrites store a lock with its marks. The etag is the hash of the document: anyone who
 // made it active depends on that document, not on one that was removed and stored anew.
 func (l *Library) lockWrites(lock Lock) []admin.Write {
 	return append(l.marks(lock.Policy, lock.Revision), admin.Put{
@@ -152,7 +152,9 @@ func (l *Library) lockWrites(lock Lock) []admin.Write {
 
 // activation works out how a lock becomes a location's live policy.
 func (l *Library) activation(ctx context.Context, name admin.Key, stored admin.StoredPolicy, a activated) (*admin.Change, error) {
-	c, err := l.s.MakeLive(ctx, "lock", name, stored, a.lock.Content, string(a.lock.Revision))
+	c, err := l.s.MakeLive(ctx, name, stored, admin.NewContent{
+		Field: "lock", Policy: a.lock.Content, Revision: string(a.lock.Revision),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,7 @@
 // in [understudy/admin/policyfile].
 //
 // A policy group is a location, and what is active in it is that location's live policy,
-// whichever API made it so. Beside that, a project has documents (locks) under the name of
+// whichever API made it so. Next to that, a project has documents (locks) under the name of
 // a policy and the ID of a revision, and manifests of cookbook artifacts: they are kept
 // byte for byte until they are removed, and no sidecar reads them.
 //

@@ -138,7 +138,7 @@ func (l *Library) nameRemoval(name admin.Key, n storedName) (admin.Txn, error) {
 		Conditions: []admin.Condition{admin.UnchangedRecord(name, n.mark)},
 		Writes:     []admin.Write{admin.DeleteCollection{Collection: name.In("revisions")}, admin.DeleteCollection{Collection: name.In("locks")}, admin.Delete{Key: name}},
 	}
-	// Whoever makes a policy of this name later is asked for permissions of its own.
+	// Anyone who makes a policy of this name later is asked for permissions of its own.
 	txn.Writes = append(txn.Writes, admin.Delete{Key: admin.IAMPolicyOf(l.policyKey(admin.ReservedLocation, authz.PolicyID(name.ID())))})
 	for _, p := range n.policies {
 		txn.Conditions = append(txn.Conditions, p.Unchanged())
@@ -193,7 +193,7 @@ func (l *Library) RemoveGroup(ctx context.Context, group GroupID) (Group, error)
 			return nil, apierror.NotFound(location)
 		}
 		was = g.Group
-		c := &admin.Change{Target: location, Verb: admin.VerbDelete, Response: &emptypb.Empty{}, Settled: admin.NoSequence}
+		c := &admin.Change{Target: location, Verb: admin.VerbDelete, Response: &emptypb.Empty{}, ExistingSequence: admin.NoSequence}
 		c.Conditions = []admin.Condition{
 			admin.UnchangedRecord(l.groupKey(group), g.mark), g.config.Unchanged(),
 			admin.FewerThan{Collection: location.In("policies"), N: len(g.policies) + 1},
@@ -217,7 +217,7 @@ func (l *Library) removeAll(c *admin.Change, policies []admin.StoredPolicy) erro
 		}
 		c.Writes = slices.Concat(c.Writes, deletion.Writes)
 		c.Policies = append(c.Policies, authz.PolicyName(p.Record.Key))
-		c.Settled = 0
+		c.ExistingSequence = 0
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Package policydiff finds what differs between two policies, as far as callers set it: modules
 // line by line, and all else value by value, down to where objects of the data differ.
 //
-// Its texts are those of the policies: whoever shows them escapes them for where they are shown.
+// Its texts are those of the policies: anyone who shows them escapes them for where they are shown.
 package policydiff
 
 import (

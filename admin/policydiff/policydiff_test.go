@@ -68,7 +68,7 @@ func TestModules(t *testing.T) {
 	d := policydiff.Of(left, right)
 	var got []string
 	for _, m := range d.Modules {
-		got = append(got, m.Name+" "+string(m.Change)+"\n"+m.Unified("l/"+m.Name, "r/"+m.Name))
+		got = append(got, m.Name+" "+string(m.Change)+"\n"+m.Unified(policydiff.Names{Left: "l/" + m.Name, Right: "r/" + m.Name}))
 	}
 	want := []string{
 		"a removed\n--- l/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n",
@@ -112,7 +112,7 @@ func TestUnified(t *testing.T) {
 +20
 \ No newline at end of file
 `
-	if diff := cmp.Diff(want, m.Unified("a", "b")); diff != "" {
+	if diff := cmp.Diff(want, m.Unified(policydiff.Names{Left: "a", Right: "b"})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -138,7 +138,7 @@ func TestUnifiedIsAPatch(t *testing.T) {
 			cut := random.IntN(len(left) + 1)
 			right = left[:cut] + "x\n" + left[cut:]
 		}
-		diff := policydiff.Module{Change: policydiff.Changed, Left: left, Right: right}.Unified("a", "b")
+		diff := policydiff.Module{Change: policydiff.Changed, Left: left, Right: right}.Unified(policydiff.Names{Left: "a", Right: "b"})
 		if got := patched(t, left, diff); got != right {
 			t.Fatalf("from %q it makes %q, want %q:\n%s", left, got, right, diff)
 		}

@@ -13,8 +13,12 @@ const contextLines = 3
 // noEnd follows a last line that has no end, as diff(1) writes it.
 const noEnd = "\n\\ No newline at end of file"
 
-// Unified is the unified diff of a module, as diff -u writes it, under the names of both files.
-func (m Module) Unified(left, right string) string {
+// Names are what the two files of a diff are called.
+type Names struct{ Left, Right string }
+
+// Unified is the unified diff of a module, as diff -u writes it.
+func (m Module) Unified(names Names) string {
+	left, right := names.Left, names.Right
 	if m.Change == Added {
 		left = "/dev/null"
 	}

@@ -35,7 +35,7 @@ func (g grants) Authorize(ctx context.Context, p access.Permission, resource str
 	if access.FromContext(ctx).Member == "token:owner" || g[string(p)+" on "+resource] {
 		return nil
 	}
-	return apierror.PermissionDenied(string(p), resource)
+	return apierror.PermissionDenied(apierror.Permission(p), resource)
 }
 
 func (g grants) Permitted(ctx context.Context, resource string, asked []access.Permission) (out []access.Permission, err error) {

@@ -144,13 +144,32 @@ func (c *call) checkAdded(members []string) error {
 // are configured, so without a key the name means nobody.
 const superuser = "pivotal"
 
+// givenEntry is an entry as a body has it.
+type givenEntry struct {
+	Actors, Groups *[]string
+	Users, Clients *[]string
+}
+
+// check says, in the words of Chef's server, which lists do not go together.
+func (e givenEntry) check() error {
+	switch {
+	case e.Actors == nil:
+		return invalid("Field 'actors' missing")
+	case e.Groups == nil:
+		return invalid("Field 'groups' missing")
+	case (e.Users == nil) != (e.Clients == nil):
+		return invalid("You provided one of 'users' and 'clients' with your request. Including it also requires that you provide the other")
+	case e.Users != nil && len(*e.Actors) > 0:
+		return invalid("When providing 'users' and 'clients' fields, the 'actors' field must have a value of [].")
+	default:
+		return nil
+	}
+}
+
 // entry reads {PERMISSION:{"actors":[…],"groups":[…]}}, in which actors may be divided into
 // users and clients.
 func (c *call) entry(permission acl.Permission) (acl.Entry, error) {
-	var given map[acl.Permission]*struct {
-		Actors, Groups *[]string
-		Users, Clients *[]string
-	}
+	var given map[acl.Permission]*givenEntry
 	if err := json.Unmarshal(c.body, &given); err != nil {
 		return acl.Entry{}, invalid("Field '" + string(permission) + `' invalid : the body is {"` + string(permission) + `":{"actors":["NAME"],"groups":["NAME"]}}`)
 	}
@@ -160,14 +179,9 @@ func (c *call) entry(permission acl.Permission) (acl.Entry, error) {
 		return acl.Entry{}, invalid("Field '" + string(permission) + "' missing")
 	case len(given) > 1:
 		return acl.Entry{}, invalid("Field '" + string(permission) + "' invalid : the body has this entry alone")
-	case e.Actors == nil:
-		return acl.Entry{}, invalid("Field 'actors' missing")
-	case e.Groups == nil:
-		return acl.Entry{}, invalid("Field 'groups' missing")
-	case (e.Users == nil) != (e.Clients == nil):
-		return acl.Entry{}, invalid("You provided one of 'users' and 'clients' with your request. Including it also requires that you provide the other")
-	case e.Users != nil && len(*e.Actors) > 0:
-		return acl.Entry{}, invalid("When providing 'users' and 'clients' fields, the 'actors' field must have a value of [].")
+	}
+	if err := e.check(); err != nil {
+		return acl.Entry{}, err
 	}
 	entry := acl.Entry{Groups: *e.Groups}
 	for _, list := range []*[]string{e.Actors, e.Users, e.Clients} {
@@ -189,11 +203,11 @@ func (c *call) entry(permission acl.Permission) (acl.Entry, error) {
 func getClient(c *call) (*reply, error) {
 	name := c.parameters[":actor"]
 	if c.keys == nil || !c.keys.Has(name) {
-		told, err := c.permissions.has(c.context, access.ProjectsGetIAMPolicy)
+		allowed, err := c.permissions.has(c.context, access.ProjectsGetIAMPolicy)
 		if err != nil {
 			return nil, err
 		}
-		if told {
+		if allowed {
 			return nil, problem(http.StatusNotFound, "Cannot load client "+aip.Shown(name))
 		}
 	}

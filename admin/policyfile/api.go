@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -272,7 +273,14 @@ func problemReply(p *Problem) *reply {
 	if p.alone {
 		return &reply{status: p.Status, value: map[string]string{"error": p.Error()}}
 	}
-	return &reply{status: p.Status, value: map[string][]string{"error": p.Texts}}
+	return &reply{status: p.Status, value: errorBody{p.Texts, p.details()}}
+}
+
+// errorBody is the JSON of an error. Chef's clients read the texts alone.
+type errorBody struct {
+	Error []string `json:"error"`
+	// Details are those of AIP-193: they say to programs which permission is missing, and on what.
+	Details []json.RawMessage `json:"details,omitempty"`
 }
 
 // write sends a response. No proxy may keep it, for it depends on what is active now, and

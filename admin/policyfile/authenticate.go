@@ -53,7 +53,7 @@ func (a *API) verify(w http.ResponseWriter, r *http.Request) (*http.Request, acc
 	// One text for a name that is unknown and a signature that is wrong.
 	refused := apierror.Unauthenticated(fmt.Sprintf("Failed to authenticate as '%s'. Ensure that your node_name and client key are correct.", claim.User))
 	outcome = "signature"
-	if !a.keys.Signed(claim, r.Method, r.URL.EscapedPath()) {
+	if !a.keys.Signed(claim, signature.Request{Method: r.Method, Path: r.URL.EscapedPath()}) {
 		return nil, nobody, refused
 	}
 	access.Known(r.Context())

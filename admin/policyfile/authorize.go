@@ -24,7 +24,7 @@ type permissions struct {
 	names map[string]string
 }
 
-// check returns 403 if something is missing that can be told from the path alone, before
+// check returns 403 if something is missing that can be seen from the path alone, before
 // anything is read.
 func (p *permissions) check(ctx context.Context) error {
 	if p.authorizer == nil {
@@ -33,7 +33,7 @@ func (p *permissions) check(ctx context.Context) error {
 	rows, known := needs[p.route]
 	if !known {
 		return problem(http.StatusForbidden, "the permissions of this call are not known").
-			because(apierror.PermissionDenied(p.route, "projects/"+p.project))
+			because(apierror.PermissionDenied(apierror.Permission(p.route), "projects/"+p.project))
 	}
 	for _, n := range rows {
 		if resource, known := n.resource(p.project, p.names); known {

@@ -9,7 +9,7 @@
 // is that of the chain. Any other lock, such as one of Chef's, is a policy without
 // rules. A revision that the other API made is served as the lock that says the same.
 //
-// Beside locks it serves what chef-cli asks for while it pushes one: cookbook artifacts,
+// Next to locks it serves what chef-cli asks for while it pushes one: cookbook artifacts,
 // of which the manifests are kept, and sandboxes, which never need a file.
 //
 // The package guarantees that a new revision_id is the hash of its document (unless

@@ -107,7 +107,7 @@ func TestOrganizations(t *testing.T) {
 }
 
 // TestUnknownParametersAreRefused: a parameter of the other API, such as validateOnly, is
-// no dry run here. Ignored, it would let whoever believes in it change what is live; so
+// no dry run here. Ignored, it would let anyone who believes in it change what is live; so
 // every call refuses what it does not take, and says what it does. What chef-cli sends is
 // taken.
 func TestUnknownParametersAreRefused(t *testing.T) {

@@ -18,11 +18,11 @@ type format struct {
 	// parsing has a token for each document that is being read.
 	parsing chan struct{}
 	// last is the document that was read last.
-	last reading
+	last parsed
 }
 
-// reading is what came of a document.
-type reading struct {
+// parsed is what came of a document.
+type parsed struct {
 	document []byte
 	lock     *Lock
 	err      error
@@ -33,7 +33,7 @@ func (f *format) parse(document []byte) (*Lock, error) {
 	if f.last.document == nil || !bytes.Equal(f.last.document, document) {
 		f.inTurn(func() {
 			lock, err := Parse(document)
-			f.last = reading{document, lock, err}
+			f.last = parsed{document, lock, err}
 		})
 	}
 	return f.last.lock, f.last.err

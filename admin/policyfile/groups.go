@@ -97,29 +97,44 @@ func (c *call) nextGroup() (library.GroupID, error) {
 	}
 	next := ""
 	for _, f := range fields {
-		value, ok := text(f.value)
 		switch f.name {
 		case "name":
-			if !ok {
-				return "", invalidField("name")
-			}
-			if value != string(c.group()) {
-				return "", invalid(fmt.Sprintf("Field 'name' invalid : %s does not match %s", c.group(), value))
-			}
+			err = c.sameGroup(f.value)
 		case "next_group_name":
-			if !ok && string(f.value) != "null" || value != "" && !validName(value) {
-				return "", invalidField("next_group_name")
-			}
-			if value == reservedGroup {
-				return "", invalid("Field 'next_group_name' invalid : " + reservedGroup + " is reserved")
-			}
-			next = value
+			next, err = nextName(f.value)
 		case "uri", "policies":
 		default:
-			return "", invalid("Field '" + f.name + "' invalid : a policy group has name and next_group_name")
+			err = invalid("Field '" + f.name + "' invalid : a policy group has name and next_group_name")
+		}
+		if err != nil {
+			return "", err
 		}
 	}
 	return library.GroupID(next), nil
+}
+
+// sameGroup checks that a body names the group of the path.
+func (c *call) sameGroup(given json.RawMessage) error {
+	name, ok := text(given)
+	if !ok {
+		return invalidField("name")
+	}
+	if name != string(c.group()) {
+		return invalid(fmt.Sprintf("Field 'name' invalid : %s does not match %s", c.group(), name))
+	}
+	return nil
+}
+
+// nextName reads the name of the next group, which null and an empty text say that there is not.
+func nextName(given json.RawMessage) (string, error) {
+	name, ok := text(given)
+	if !ok && string(given) != "null" || name != "" && !validName(name) {
+		return "", invalidField("next_group_name")
+	}
+	if name == reservedGroup {
+		return "", invalid("Field 'next_group_name' invalid : " + reservedGroup + " is reserved")
+	}
+	return name, nil
 }
 
 // deleteGroup answers with the group as it was. Its policies are not enforced any more in

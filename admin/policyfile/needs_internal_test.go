@@ -48,9 +48,9 @@ func TestResourcesAreNotInjected(t *testing.T) {
 	}
 }
 
-// The README shows the table.
+// permissions.md shows the table.
 func TestNeedsAreDocumented(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	readme, err := os.ReadFile("permissions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestNeedsAreDocumented(t *testing.T) {
 			}
 			want := fmt.Sprintf("`%s` on %s", strings.TrimPrefix(string(n.permission), "understudy."), on)
 			if !strings.Contains(strings.ReplaceAll(line, "`"+on+"`", on), want) {
-				t.Errorf("README.md: the row of %s %s does not say %s: %s", method, path, want, line)
+				t.Errorf("permissions.md: the row of %s %s does not say %s: %s", method, path, want, line)
 			}
 		}
 	}

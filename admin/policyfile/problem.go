@@ -1,15 +1,17 @@
 package policyfile
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 
-	"understudy/authz"
-
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"understudy/authz"
 )
 
 // Problem is an error for callers, in the shape of Chef's server: {"error":["text"]}.
@@ -36,6 +38,19 @@ func problem(status int, text string) *Problem {
 func (p *Problem) because(cause error) *Problem {
 	p.cause = cause
 	return p
+}
+
+// details are those of a PERMISSION_DENIED that is the cause, each as JSON.
+func (p *Problem) details() (out []json.RawMessage) {
+	if p.Status != http.StatusForbidden {
+		return nil
+	}
+	for _, detail := range status.Convert(p.cause).Proto().GetDetails() {
+		if text, err := protojson.Marshal(detail); err == nil {
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // statuses :: code of the domain → status of HTTP. A state that forbids a change is a

@@ -116,7 +116,7 @@ func checkQuery(route string, query url.Values) error {
 	return nil
 }
 
-// takes says which parameters a call has, for whoever mistyped one.
+// takes says which parameters a call has, for anyone who mistyped one.
 func takes(names []string) string {
 	if len(names) == 0 {
 		return "the call takes none, leave it out"
@@ -205,25 +205,41 @@ func match(template, segments []string) (map[string]string, bool) {
 // artifact can have is that of none, as on Chef's server; it is an error only where one is put.
 func checkNames(match found) error {
 	for parameter, name := range match.parameters {
-		switch {
-		case parameter == ":permission" || parameter == ":actor" && signature.ValidUser(name):
-		case parameter == ":actor":
-			return invalidField("name")
-		case parameter == ":group" && name == reservedGroup:
-			return invalid("Field 'policy_group' invalid : " + reservedGroup + " is reserved")
-		case parameter == ":group" && !validName(name):
-			return invalidField("policy_group")
-		case parameter == ":policy" && !validName(name):
-			return invalidField("name")
-		case parameter == ":revision" && !validRevision(name):
-			return invalidField("revision_id")
-		case parameter == ":cookbook" && (!cookbookGrammar.MatchString(name) || !validName(name)):
-			return orNoArtifact(match.route, invalidField("name"))
-		case parameter == ":identifier" && !validName(name):
-			return orNoArtifact(match.route, invalidField("identifier"))
-		case parameter == ":sandbox" && !sandboxGrammar.MatchString(name):
-			return problem(http.StatusNotFound, "No such sandbox '"+name+"'.")
+		if g, ok := grammars[parameter]; ok && !g.valid(name) {
+			return g.refused(match.route, name)
 		}
 	}
+	if match.parameters[":group"] == reservedGroup {
+		return invalid("Field 'policy_group' invalid : " + reservedGroup + " is reserved")
+	}
 	return nil
+}
+
+// grammar is that of a name in a path.
+type grammar struct {
+	valid   func(name string) bool
+	refused func(route, name string) error
+}
+
+// grammars :: name in a template → its grammar. The handlers check a :permission.
+var grammars = map[string]grammar{
+	":actor":      {signature.ValidUser, refusedAs("name")},
+	":group":      {validName, refusedAs("policy_group")},
+	":policy":     {validName, refusedAs("name")},
+	":revision":   {validRevision, refusedAs("revision_id")},
+	":cookbook":   {func(name string) bool { return cookbookGrammar.MatchString(name) && validName(name) }, noArtifactAs("name")},
+	":identifier": {validName, noArtifactAs("identifier")},
+	":sandbox": {sandboxGrammar.MatchString, func(_, name string) error {
+		return problem(http.StatusNotFound, "No such sandbox '"+name+"'.")
+	}},
+}
+
+// refusedAs is the error of a name that is no valid field of a document.
+func refusedAs(field string) func(route, name string) error {
+	return func(string, string) error { return invalidField(field) }
+}
+
+// noArtifactAs is the error of a name that no artifact can have.
+func noArtifactAs(field string) func(route, name string) error {
+	return func(route, _ string) error { return orNoArtifact(route, invalidField(field)) }
 }

@@ -153,7 +153,7 @@ func (s *server) startNode(group, node string) *sidecar.Sidecar {
 	s.Helper()
 	sidecar, err := sidecar.New(sidecar.Config{
 		Feed: s.store, Location: authz.Location("projects/" + s.project + "/locations/" + group), Policy: "web", Node: node,
-		Rehearsal: supervisortest.New(s),
+		Experiments: sidecar.Experiments{Rehearsal: supervisortest.New(s)},
 	})
 	if err != nil {
 		s.Fatal(err)

@@ -134,7 +134,7 @@ func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]authz.
 		}
 		below := []admin.Put{revision}
 		for _, e := range state.Experiments {
-			write, err := admin.NewPut(e.Name, e.Etag, e)
+			write, err := admin.NewPut(admin.Key(e.Name), e.Etag, e)
 			if err != nil {
 				return nil, err
 			}

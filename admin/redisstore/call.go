@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"understudy/admin"
+	"understudy/authz/background"
 )
 
 const (
@@ -57,7 +57,7 @@ func attempt(ctx context.Context, longer time.Duration, f func(context.Context) 
 		if fate.lost.Load() {
 			limit = longer
 		}
-		if time.Since(begin)+pause > limit || !sleep(ctx, pause) {
+		if time.Since(begin)+pause > limit || !background.Sleep(ctx, pause) {
 			return fate.lost.Load(), err
 		}
 	}
@@ -194,16 +194,4 @@ func isTransient(err error) bool {
 		}
 	}
 	return false
-}
-
-// sleep waits about the given time; it reports false if ctx is done first.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause/2 + rand.N(pause))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

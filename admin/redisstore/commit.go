@@ -70,11 +70,12 @@ func (s *Store) encodeTxn(txn admin.Txn) (keys []string, args []any, err error) 
 	args = []any{
 		s.now().UnixMilli(), rand.Text(), s.stream, int(doneKept.Seconds()), expiredKept.Milliseconds(), len(in.locations),
 	}
-	args = append(args, in.locations...)
+	keys = append(keys, in.contents.keys...)
+	args = append(append(args, in.locations...), len(in.contents.keys))
 	args = append(append(args, conditions...), writes...)
 	for _, e := range txn.Events {
 		keys = append(keys, keysOf(string(e.Location)).changes())
-		args = append(args, encodeNames(e))
+		args = append(args, encodeNames(e.Policies), encodeNames(e.Datasets))
 	}
 	return keys, args, nil
 }
@@ -85,32 +86,34 @@ type partitions struct {
 	// one; empty for others.
 	keys      []string
 	locations []any
-	// places :: partition → its number, from 1.
-	places map[partition]int
+	// numbers :: partition → its number, from 1.
+	numbers map[partition]int
+	// contents are those that the Txn is about.
+	contents contents
 }
 
-// place returns the number of the partition of a record.
-func (p *partitions) place(name string) int {
+// number returns the number of the partition of a record.
+func (p *partitions) number(name string) int {
 	of, location := partitionOf(name)
-	if n := p.places[of]; n > 0 {
+	if n := p.numbers[of]; n > 0 {
 		return n
 	}
-	if p.places == nil {
-		p.places = make(map[partition]int)
+	if p.numbers == nil {
+		p.numbers = make(map[partition]int)
 	}
 	p.keys = append(p.keys, of.index(), of.versions(), of.values(), of.expiries())
 	if slices.Contains(p.locations, any(location)) {
 		location = ""
 	}
 	p.locations = append(p.locations, location)
-	p.places[of] = len(p.locations)
-	return p.places[of]
+	p.numbers[of] = len(p.locations)
+	return p.numbers[of]
 }
 
 // all returns the partition of a collection and the bounds of its records.
-func (p *partitions) all(c admin.Collection) (place int, minimum, maximum string) {
+func (p *partitions) all(c admin.Collection) (number int, minimum, maximum string) {
 	all := newSpan(admin.Query{Collection: c})
-	return p.place(string(c) + "/" + anySegment), all.min, all.max
+	return p.number(string(c) + "/" + anySegment), all.min, all.max
 }
 
 // encodeConditions writes conditions as the arguments that commit.lua describes.
@@ -119,14 +122,16 @@ func (p *partitions) encodeConditions(conditions []admin.Condition) ([]any, erro
 	for _, c := range conditions {
 		switch c := c.(type) {
 		case admin.Exists:
-			args = append(args, "exists", p.place(string(c.Key)), string(c.Key), c.Etag)
+			args = append(args, "exists", p.number(string(c.Key)), string(c.Key), c.Etag)
 		case admin.Absent:
-			args = append(args, "absent", p.place(string(c.Key)), string(c.Key))
+			args = append(args, "absent", p.number(string(c.Key)), string(c.Key))
 		case admin.Unchanged:
-			args = append(args, "unchanged", p.place(string(c.Key)), string(c.Key), c.Sequence)
+			args = append(args, "unchanged", p.number(string(c.Key)), string(c.Key), c.Sequence)
 		case admin.FewerThan:
-			place, minimum, maximum := p.all(c.Collection)
-			args = append(args, "fewer", place, minimum, maximum, c.N)
+			number, minimum, maximum := p.all(c.Collection)
+			args = append(args, "fewer", number, minimum, maximum, c.N)
+		case admin.Complete:
+			args = append(args, p.contents.encodeComplete(c)...)
 		default:
 			return nil, fmt.Errorf("committing: %w: unknown condition %T", admin.ErrUnavailable, c)
 		}
@@ -140,18 +145,20 @@ func (p *partitions) encodeWrites(writes []admin.Write) ([]any, error) {
 	for _, w := range writes {
 		switch w := w.(type) {
 		case admin.Put:
-			args = append(args, "put", p.place(string(w.Key)), member(w.Key), string(w.Key), w.Value, w.Summary, w.Etag, encodeExpiry(w.ExpireTime), w.Sequence)
+			args = append(args, "put", p.number(string(w.Key)), member(w.Key), string(w.Key), w.Value, w.Summary, w.Etag, encodeExpiry(w.ExpireTime), w.Sequence)
 		case admin.Delete:
-			args = append(args, "delete", p.place(string(w.Key)), member(w.Key))
+			args = append(args, "delete", p.number(string(w.Key)), member(w.Key))
 		case admin.DeleteCollection:
-			place, minimum, maximum := p.all(w.Collection)
-			args = append(args, "clear", place, minimum, maximum)
+			number, minimum, maximum := p.all(w.Collection)
+			args = append(args, "clear", number, minimum, maximum)
 		case admin.TrimCollection:
-			place, minimum, maximum := p.all(w.Collection)
-			args = append(args, "trim", place, minimum, maximum, w.Keep)
+			number, minimum, maximum := p.all(w.Collection)
+			args = append(args, "trim", number, minimum, maximum, w.Keep)
 		case admin.ExpireCollection:
-			place, minimum, maximum := p.all(w.Collection)
-			args = append(args, "expire", place, minimum, maximum, encodeExpiry(w.ExpireTime))
+			number, minimum, maximum := p.all(w.Collection)
+			args = append(args, "expire", number, minimum, maximum, encodeExpiry(w.ExpireTime))
+		case admin.ExpireContent:
+			args = append(args, p.contents.encodeKeep(w)...)
 		default:
 			return nil, fmt.Errorf("committing: %w: unknown write %T", admin.ErrUnavailable, w)
 		}
@@ -160,10 +167,10 @@ func (p *partitions) encodeWrites(writes []admin.Write) ([]any, error) {
 }
 
 // encodeNames joins names by blanks, which no name contains.
-func encodeNames(e admin.Event) string {
-	names := make([]string, len(e.Policies))
-	for i, name := range e.Policies {
-		names[i] = string(name)
+func encodeNames[N ~string](names []N) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = string(name)
 	}
-	return strings.Join(names, " ")
+	return strings.Join(texts, " ")
 }

@@ -4,6 +4,7 @@
 --
 -- KEYS  1 sequence  2 done:ID  3 locations
 --       then of each partition: index, versions, values, expiries
+--       then the chunks of each content
 --       then the change stream of each event, in order
 -- ARGV  1 now, in Unix milliseconds
 --       2 nonce of the changes
@@ -12,16 +13,20 @@
 --       5 age in milliseconds from which on expired records are removed
 --       6 number of partitions, and of each the ID of its location; empty if it has none, or
 --         if one before it is of the same
+--       then the number of contents
 --       then the number of conditions, and each of them:
 --         "exists" PARTITION NAME ETAG (empty: any) | "absent" PARTITION NAME
 --         | "unchanged" PARTITION NAME SEQUENCE | "fewer" PARTITION MIN MAX N
+--         | "complete" CONTENT N
 --       then the number of writes, and each of them:
 --         "put" PARTITION MEMBER NAME VALUE SUMMARY (empty: none) ETAG EXPIRY
 --         SEQUENCE (0: that of the Txn)
 --         | "delete" PARTITION MEMBER | "clear" PARTITION MIN MAX
 --         | "trim" PARTITION MIN MAX N | "expire" PARTITION MIN MAX EXPIRY
---       then for each event the names of its policies, separated by blanks
--- PARTITION counts from 1; MEMBER is KIND NAME; MIN and MAX are bounds of the index as in
+--         | "keep" CONTENT EXPIRY (0: never)
+--       then for each event the names of its policies, and those of its datasets, separated by
+--       blanks
+-- PARTITION and CONTENT count from 1; MEMBER is KIND NAME; MIN and MAX are bounds of the index as in
 -- ZRANGEBYLEX.
 --
 -- Replies: {"ok", sequence}, also for a repeated Txn
@@ -31,17 +36,21 @@ local first_partition, keys_of_partition = 4, 4
 -- removed_at_once bounds what a Txn removes of what has expired.
 local removed_at_once = 16
 
--- Returns the partitions of the keys, the place of the first stream, and the error of a key
--- that has the wrong type.
-local function open_partitions(keys, n)
-  local expected, partitions = { 'string', 'string', 'set' }, {}
-  local streams = first_partition + keys_of_partition * n
-  for at = first_partition, streams - 1, keys_of_partition do
+-- Returns the partitions of the keys, those of the contents, the index of the first stream, and
+-- the error of a key that has the wrong type.
+local function open_partitions(keys, n, n_contents)
+  local expected, partitions, contents = { 'string', 'string', 'set' }, {}, {}
+  local first_content = first_partition + keys_of_partition * n
+  local streams = first_content + n_contents
+  for at = first_partition, first_content - 1, keys_of_partition do
     partitions[#partitions + 1] = { index = keys[at], versions = keys[at + 1], values = keys[at + 2], expiries = keys[at + 3] }
     expected[at], expected[at + 1], expected[at + 2], expected[at + 3] = 'zset', 'hash', 'hash', 'zset'
   end
+  for at = first_content, streams - 1 do
+    contents[#contents + 1], expected[at] = keys[at], 'hash'
+  end
   for at = streams, #keys do expected[at] = 'stream' end
-  return partitions, streams, check_types(keys, expected)
+  return partitions, contents, streams, check_types(keys, expected)
 end
 
 local function name_of(member) return string.match(member, ' (.*)$') end
@@ -105,6 +114,16 @@ local function version(partition, name, now)
   end
 end
 
+-- Whether the chunks of a content are there and have not expired.
+local function is_complete(content, n, now)
+  local expiry = redis.call('HGET', content, 'expiry')
+  if expiry and tonumber(expiry) <= now then return false end
+  for i = 0, n - 1 do
+    if redis.call('HEXISTS', content, text(i)) == 0 then return false end
+  end
+  return true
+end
+
 -- The conditions: each takes its arguments and says whether it holds.
 local holds = {
   exists = function(partition, take, now)
@@ -126,6 +145,7 @@ local holds = {
     end
     return count < n
   end,
+  complete = function(content, take, now) return is_complete(content, tonumber(take()), now) end,
 }
 
 -- The writes: each takes its arguments and writes.
@@ -170,7 +190,22 @@ local apply = {
       end
     end
   end,
+  -- What has expired stays so. By the clock of Redis the chunks go at the same time.
+  keep = function(content, take, now)
+    local expiry = take()
+    if not is_complete(content, 0, now) or redis.call('EXISTS', content) == 0 then return end
+    if expiry == '0' then
+      redis.call('HDEL', content, 'expiry')
+      redis.call('PERSIST', content)
+    else
+      redis.call('HSET', content, 'expiry', expiry)
+      redis.call('PEXPIRE', content, text(math.max(1, tonumber(expiry) - now)))
+    end
+  end,
 }
+
+-- of_content are the conditions and the writes that are about a content, not a partition.
+local of_content = { complete = true, keep = true }
 
 -- Removes some of what expired long ago.
 local function remove_outdated(partition, outdated)
@@ -185,17 +220,18 @@ local function commit(keys, argv)
     return argv[position]
   end
   local count = tonumber(take())
-  local partitions, streams, wrong = open_partitions(keys, count)
+  local locations = {}
+  for i = 1, count do locations[i] = take() end
+  local partitions, contents, streams, wrong = open_partitions(keys, count, tonumber(take()))
   if wrong then return wrong end
-  local function take_partition() return partitions[tonumber(take())] end
+  local function take_subject(word) return (of_content[word] and contents or partitions)[tonumber(take())] end
 
   local done = redis.call('GET', keys[2])
   if done then return { 'ok', tonumber(done) } end
 
-  for i = 1, count do partitions[i].location = take() end
   for i = 0, take() - 1 do
-    local condition = holds[take()]
-    if not condition(take_partition(), take, now) then return { 'failed', i } end
+    local word = take()
+    if not holds[word](take_subject(word), take, now) then return { 'failed', i } end
   end
 
   local sequence = tonumber(redis.call('GET', keys[1]) or '0') + 1
@@ -211,17 +247,17 @@ local function commit(keys, argv)
   redis.call('SET', keys[1], sequence)
   redis.call('SET', keys[2], sequence, 'EX', argv[4])
   local outdated = text(now - tonumber(argv[5]))
-  for _, partition in ipairs(partitions) do
+  for i, partition in ipairs(partitions) do
     remove_outdated(partition, outdated)
-    if partition.location ~= '' then redis.call('SADD', keys[3], partition.location) end
+    if locations[i] ~= '' then redis.call('SADD', keys[3], locations[i]) end
   end
   for _ = 1, take() do
-    local write = apply[take()]
-    write(take_partition(), take, now, sequence)
+    local word = take()
+    apply[word](take_subject(word), take, now, sequence)
   end
   for i = streams, #keys do
     redis.call('XADD', keys[i], 'MAXLEN', argv[3], sequence .. '-0',
-      'nonce', argv[2], 'previous', previous[i], 'policies', take())
+      'nonce', argv[2], 'previous', previous[i], 'policies', take(), 'datasets', take())
   end
   return { 'ok', tonumber(sequence) }
 end

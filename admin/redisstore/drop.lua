@@ -1,6 +1,6 @@
 -- Removes all evidence of an experiment. No reply.
 --
--- KEYS  1 evidence  2 tallies  3 values  4 over  5 settled  6 serials
+-- KEYS  1 evidence  2 tallies  3 values  4 over  5 compacted  6 serials
 -- ARGV  1 EXPERIMENT UID
 
 local function drop(keys, argv)

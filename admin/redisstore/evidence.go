@@ -19,7 +19,7 @@ import (
 var (
 	publishFunction  = function{name: "publish"}
 	evidenceFunction = function{name: "evidence", readOnly: true}
-	settleFunction   = function{name: "settle"}
+	compactFunction  = function{name: "compact"}
 	dropFunction     = function{name: "drop"}
 )
 
@@ -120,11 +120,11 @@ func decodePublication(reply []any) (out authz.Publication, err error) {
 
 // Evidence implements admin.Store. The answer may be long.
 func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName) (admin.Evidence, error) {
-	tallies, values, _, _, settled := keysOf(string(name.Experiment)).evidenceOf(name.UID)
+	tallies, values, _, _, compacted := keysOf(string(name.Experiment)).evidenceOf(name.UID)
 	doing := "reading the evidence of " + string(name.Experiment)
 	var reply []any
 	err := call(ctx, doing, func(ctx context.Context) (err error) {
-		reply, err = s.run(ctx, s.bulk, evidenceFunction, []string{tallies, values, settled}).Slice()
+		reply, err = s.run(ctx, s.bulk, evidenceFunction, []string{tallies, values, compacted}).Slice()
 		return err
 	})
 	if err != nil {
@@ -143,11 +143,11 @@ func decodeEvidence(reply []any) (out admin.Evidence, err error) {
 		return out, errReply
 	}
 	version, errVersion := texts(reply[0])
-	settled, errSettled := texts(reply[1])
-	if err := cmp.Or(errVersion, errSettled); err != nil {
+	compacted, errCompacted := texts(reply[1])
+	if err := cmp.Or(errVersion, errCompacted); err != nil {
 		return out, err
 	}
-	out.Version, out.Settled, out.Damage = decodeSettled(version, settled)
+	out.Version, out.Compacted, out.Damage = decodeCompacted(version, compacted)
 	fields, ok := reply[2].([]any)
 	if !ok || len(fields)%4 != 0 {
 		return out, errReply
@@ -171,9 +171,9 @@ func decodeEvidence(reply []any) (out admin.Evidence, err error) {
 	return out, nil
 }
 
-// decodeSettled decodes what was settled. Where one of the two entries is lost or damaged,
-// the version is what settle.lua takes for it.
-func decodeSettled(version, value []string) (int64, []byte, error) {
+// decodeCompacted decodes what was compacted. Where one of the two entries is lost or damaged,
+// the version is what compact.lua takes for it.
+func decodeCompacted(version, value []string) (int64, []byte, error) {
 	if len(version) == 0 && len(value) == 0 {
 		return 0, nil, nil
 	}
@@ -207,16 +207,16 @@ func decodeTally(tally string, fields []any) (r admin.TallyRecord, whole bool) {
 	return admin.TallyRecord{Node: node, Tally: tally, Serial: n, Value: []byte(content), Age: time.Duration(ms) * time.Millisecond}, true
 }
 
-// Settle implements admin.Store.
-func (s *Store) Settle(ctx context.Context, settlement admin.Settlement) error {
-	keys, of := evidenceKeys(settlement.EvidenceName)
-	args := []any{of, settlement.Version, settlement.Settled, authz.TallyKept.Milliseconds()}
-	for _, t := range settlement.Tallies {
+// Compact implements admin.Store.
+func (s *Store) Compact(ctx context.Context, compaction admin.Compaction) error {
+	keys, of := evidenceKeys(compaction.EvidenceName)
+	args := []any{of, compaction.Version, compaction.Compacted, authz.TallyKept.Milliseconds()}
+	for _, t := range compaction.Tallies {
 		args = append(args, t.Tally, t.Serial)
 	}
 	made := false
-	err := callOnce(ctx, "settling the evidence of "+string(settlement.Experiment), func(ctx context.Context) (err error) {
-		made, err = s.run(ctx, s.short, settleFunction, keys, args...).Bool()
+	err := callOnce(ctx, "compacting the evidence of "+string(compaction.Experiment), func(ctx context.Context) (err error) {
+		made, err = s.run(ctx, s.short, compactFunction, keys, args...).Bool()
 		return err
 	})
 	if err == nil && !made {
@@ -257,10 +257,10 @@ func (s *Store) EvidenceNames(ctx context.Context, project string) (out []admin.
 // users of sidecars write names, and what is done to the evidence of a name would be done
 // there.
 func decodeNames(project, location string, set redis.Cmder) (out []admin.EvidenceName) {
-	of := admin.Key("projects/" + project + "/locations/" + location)
+	of := authz.Location("projects/" + project + "/locations/" + location)
 	for _, member := range set.(*redis.StringSliceCmd).Val() {
 		experiment, uid, _ := strings.Cut(member, " ")
-		if key := admin.Key(experiment); key.Location() == authz.Location(of) {
+		if key := admin.Key(experiment); key.Location() == of {
 			out = append(out, admin.EvidenceName{Experiment: key, UID: uid})
 		}
 	}
@@ -275,10 +275,10 @@ func (s *Store) DropEvidence(ctx context.Context, name admin.EvidenceName) error
 	})
 }
 
-// evidenceKeys returns the keys of settle.lua and drop.lua, and the member of the set
+// evidenceKeys returns the keys of compact.lua and drop.lua, and the member of the set
 // evidence.
 func evidenceKeys(name admin.EvidenceName) (keys []string, member string) {
 	k := keysOf(string(name.Experiment))
-	tallies, values, over, serials, settled := k.evidenceOf(name.UID)
-	return []string{k.evidence(), tallies, values, over, settled, serials}, string(name.Experiment) + " " + name.UID
+	tallies, values, over, serials, compacted := k.evidenceOf(name.UID)
+	return []string{k.evidence(), tallies, values, over, compacted, serials}, string(name.Experiment) + " " + name.UID
 }

@@ -1,9 +1,9 @@
 -- Reads the evidence of an experiment, all at one instant.
 --
--- KEYS  1 tallies  2 values  3 settled
+-- KEYS  1 tallies  2 values  3 compacted
 --
--- Replies: {version, settled, records}
---          version and settled are those of the hash: lists of one, or of none
+-- Replies: {version, compacted, records}
+--          version and compacted are those of the hash: lists of one, or of none
 --          records is TALLY, ENTRY, VALUE, AGE of each tally; ENTRY is SERIAL TIME NODE or
 --          '' if it is lost; AGE is in milliseconds by the clock of this Redis, or '' if
 --          ENTRY is damaged; VALUE is a list of one, or false if it is lost
@@ -34,8 +34,8 @@ local function evidence(keys)
     records[n + 4] = at and text(math.max(0, now - tonumber(at))) or ''
   end
   add_lost(keys, #entries / 2, records)
-  local settled = redis.call('HMGET', keys[3], 'version', 'value')
-  return { { settled[1] or nil }, { settled[2] or nil }, records }
+  local compacted = redis.call('HMGET', keys[3], 'version', 'value')
+  return { { compacted[1] or nil }, { compacted[2] or nil }, records }
 end
 
 register('evidence', evidence, 'no-writes')

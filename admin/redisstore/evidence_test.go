@@ -63,7 +63,7 @@ func read(t *testing.T, store *redisstore.Store) admin.Evidence {
 }
 
 // What is damaged of an evidence costs that tally alone, and is named; what is published of
-// it next takes its place. What was settled is damaged by itself, too, and what is settled
+// it next takes its place. What was compacted is damaged by itself, too, and what is compacted
 // next takes its place.
 func TestDamagedEvidence(t *testing.T) {
 	server := storetest.StartRedis(t)
@@ -85,9 +85,9 @@ func TestDamagedEvidence(t *testing.T) {
 		if len(got.Tallies) != 1 || got.Tallies[0].Tally != "b" || !cmp.Equal(got.Damaged, []string{"a"}) {
 			t.Errorf("damage %d: %+v", i, got)
 		}
-		err := store.Settle(ctx, admin.Settlement{EvidenceName: tried, Settled: []byte("x"), Tallies: []admin.TallyRecord{{Tally: "a", Serial: 0}}})
+		err := store.Compact(ctx, admin.Compaction{EvidenceName: tried, Compacted: []byte("x"), Tallies: []admin.TallyRecord{{Tally: "a", Serial: 0}}})
 		if !errors.Is(err, admin.ErrChanged) {
-			t.Errorf("damage %d: settling it: %v", i, err)
+			t.Errorf("damage %d: compacting it: %v", i, err)
 		}
 		if refused := publish(t, store, n+1).Refused; len(refused) != 0 {
 			t.Errorf("damage %d: refused are %v", i, refused)
@@ -97,27 +97,29 @@ func TestDamagedEvidence(t *testing.T) {
 		}
 	}
 	for i, damage := range []func() error{
-		func() error { return redis.HSet(ctx, ofControl+"evidence/uid-1/settled", "version", "nonsense").Err() },
-		func() error { return redis.HDel(ctx, ofControl+"evidence/uid-1/settled", "version").Err() },
-		func() error { return redis.HDel(ctx, ofControl+"evidence/uid-1/settled", "value").Err() },
+		func() error {
+			return redis.HSet(ctx, ofControl+"evidence/uid-1/compacted", "version", "nonsense").Err()
+		},
+		func() error { return redis.HDel(ctx, ofControl+"evidence/uid-1/compacted", "version").Err() },
+		func() error { return redis.HDel(ctx, ofControl+"evidence/uid-1/compacted", "value").Err() },
 	} {
-		settlement := admin.Settlement{EvidenceName: tried, Version: read(t, store).Version, Settled: fmt.Appendf(nil, "sum %d", i)}
-		if err := store.Settle(ctx, settlement); err != nil {
+		compaction := admin.Compaction{EvidenceName: tried, Version: read(t, store).Version, Compacted: fmt.Appendf(nil, "sum %d", i)}
+		if err := store.Compact(ctx, compaction); err != nil {
 			t.Fatal(err)
 		}
 		if err := damage(); err != nil {
 			t.Fatal(err)
 		}
 		got := read(t, store)
-		if got.Damage == nil || len(got.Settled) != 0 || len(got.Tallies) != 2 {
-			t.Errorf("damaged settlement %d: %+v", i, got)
+		if got.Damage == nil || len(got.Compacted) != 0 || len(got.Tallies) != 2 {
+			t.Errorf("damaged compaction %d: %+v", i, got)
 		}
-		settlement.Version, settlement.Settled = got.Version, fmt.Appendf(nil, "new %d", i)
-		if err := store.Settle(ctx, settlement); err != nil {
-			t.Errorf("damaged settlement %d: settling: %v", i, err)
+		compaction.Version, compaction.Compacted = got.Version, fmt.Appendf(nil, "new %d", i)
+		if err := store.Compact(ctx, compaction); err != nil {
+			t.Errorf("damaged compaction %d: compacting: %v", i, err)
 		}
-		if got := read(t, store); got.Damage != nil || string(got.Settled) != string(settlement.Settled) {
-			t.Errorf("damaged settlement %d, then settled: %+v", i, got)
+		if got := read(t, store); got.Damage != nil || string(got.Compacted) != string(compaction.Compacted) {
+			t.Errorf("damaged compaction %d, then compacted: %+v", i, got)
 		}
 	}
 }
@@ -140,8 +142,8 @@ func TestEvidenceWrongType(t *testing.T) {
 			if _, err := store.Publish(t.Context(), node, counted(1)); !errors.Is(err, admin.ErrUnavailable) {
 				t.Errorf("publishing: %v", err)
 			}
-			if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried}); !errors.Is(err, admin.ErrUnavailable) {
-				t.Errorf("settling: %v", err)
+			if err := store.Compact(t.Context(), admin.Compaction{EvidenceName: tried}); !errors.Is(err, admin.ErrUnavailable) {
+				t.Errorf("compacting: %v", err)
 			}
 			if diff := cmp.Diff(before, dump(t, redis)); diff != "" {
 				t.Errorf("left behind: %s", diff)
@@ -192,7 +194,7 @@ func TestWrongTypeOfOneExperiment(t *testing.T) {
 	}
 }
 
-// A reply that is lost makes neither a publication nor a settlement count twice, nor a
+// A reply that is lost makes neither a publication nor a compaction count twice, nor a
 // failure of it.
 func TestLostReplyOfEvidence(t *testing.T) {
 	t.Parallel()
@@ -200,7 +202,7 @@ func TestLostReplyOfEvidence(t *testing.T) {
 	store := open(t, p.url())
 	try(t, store)
 	publish(t, store, 1)
-	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried, Settled: []byte("nothing yet")}); err != nil {
+	if err := store.Compact(t.Context(), admin.Compaction{EvidenceName: tried, Compacted: []byte("nothing yet")}); err != nil {
 		t.Fatal(err)
 	}
 	p.replies.Store(2)
@@ -209,11 +211,11 @@ func TestLostReplyOfEvidence(t *testing.T) {
 	}
 	before := read(t, store)
 	p.replies.Store(2)
-	settlement := admin.Settlement{EvidenceName: tried, Version: before.Version, Settled: []byte("a2"), Tallies: before.Tallies[:1]}
-	if err := store.Settle(t.Context(), settlement); err != nil {
-		t.Errorf("settling: %v", err)
+	compaction := admin.Compaction{EvidenceName: tried, Version: before.Version, Compacted: []byte("a2"), Tallies: before.Tallies[:1]}
+	if err := store.Compact(t.Context(), compaction); err != nil {
+		t.Errorf("compacting: %v", err)
 	}
-	want := admin.Evidence{Settled: []byte("a2"), Version: before.Version + 1, Tallies: before.Tallies[1:]}
+	want := admin.Evidence{Compacted: []byte("a2"), Version: before.Version + 1, Tallies: before.Tallies[1:]}
 	if diff := cmp.Diff(want, read(t, store), cmpopts.IgnoreFields(admin.TallyRecord{}, "Age")); diff != "" {
 		t.Error(diff)
 	}
@@ -225,14 +227,14 @@ func TestLostReplyOfEvidence(t *testing.T) {
 		}
 	})
 	calls.Go(func() {
-		if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried}); !errors.Is(err, admin.ErrOutcomeUnknown) {
-			t.Errorf("settling without a reply: %v", err)
+		if err := store.Compact(t.Context(), admin.Compaction{EvidenceName: tried}); !errors.Is(err, admin.ErrOutcomeUnknown) {
+			t.Errorf("compacting without a reply: %v", err)
 		}
 	})
 	calls.Wait()
 }
 
-// What is known of settled tallies is forgotten two days later, by the clock of Redis; what
+// What is known of compacted tallies is forgotten two days later, by the clock of Redis; what
 // sidecars publish has no expiry.
 func TestEvidenceIsKept(t *testing.T) {
 	server := storetest.StartRedis(t)
@@ -240,7 +242,7 @@ func TestEvidenceIsKept(t *testing.T) {
 	try(t, store)
 	publish(t, store, 1)
 	before := read(t, store)
-	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried, Settled: []byte("a1"), Tallies: before.Tallies[:1]}); err != nil {
+	if err := store.Compact(t.Context(), admin.Compaction{EvidenceName: tried, Compacted: []byte("a1"), Tallies: before.Tallies[:1]}); err != nil {
 		t.Fatal(err)
 	}
 	if err := redis.HDel(t.Context(), ofFeed+"evidence/uid-1/serials", "a").Err(); err != nil {
@@ -254,7 +256,7 @@ func TestEvidenceIsKept(t *testing.T) {
 	if err := redis.ZIncrBy(t.Context(), ofFeed+"evidence/uid-1/over", -authz.TallyKept.Seconds()*1000, "a").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried, Version: 1, Settled: []byte("both"), Tallies: before.Tallies[1:]}); err != nil {
+	if err := store.Compact(t.Context(), admin.Compaction{EvidenceName: tried, Version: 1, Compacted: []byte("both"), Tallies: before.Tallies[1:]}); err != nil {
 		t.Fatal(err)
 	}
 	over, err := redis.ZRange(t.Context(), ofFeed+"evidence/uid-1/over", 0, -1).Result()
@@ -265,7 +267,7 @@ func TestEvidenceIsKept(t *testing.T) {
 	if err != nil || !cmp.Equal(serials, []string{"b"}) {
 		t.Errorf("there are the serials of %v, %v", serials, err)
 	}
-	for _, key := range []string{evidence, ofFeed + "evidence/uid-1/over", ofFeed + "evidence/uid-1/serials", ofControl + "evidence/uid-1/settled"} {
+	for _, key := range []string{evidence, ofFeed + "evidence/uid-1/over", ofFeed + "evidence/uid-1/serials", ofControl + "evidence/uid-1/compacted"} {
 		if ttl, err := redis.TTL(t.Context(), key).Result(); err != nil || ttl != -1 {
 			t.Errorf("%s expires in %v, %v", key, ttl, err)
 		}

@@ -195,7 +195,7 @@ func checkUnavailable(t *testing.T, store *redisstore.Store) {
 		"Leave":         func() error { return store.Leave(ctx, node.Name) },
 		"Publish":       func() error { _, err := store.Publish(ctx, node.Name, counted(1)); return err },
 		"Evidence":      func() error { _, err := store.Evidence(ctx, tried); return err },
-		"Settle":        func() error { return store.Settle(ctx, admin.Settlement{EvidenceName: tried}) },
+		"Compact":       func() error { return store.Compact(ctx, admin.Compaction{EvidenceName: tried}) },
 		"EvidenceNames": func() error { _, err := store.EvidenceNames(ctx, "p1"); return err },
 		"DropEvidence":  func() error { return store.DropEvidence(ctx, tried) },
 	} {

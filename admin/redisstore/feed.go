@@ -28,13 +28,15 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 		spans: []span{
 			newSpan(admin.Query{Collection: admin.Collection(location + "/policies")}),
 			newSpan(admin.Query{Collection: admin.Collection(location + "/policies/-/experiments")}),
+			newSpan(admin.Query{Collection: admin.Collection(location + "/datasets")}),
 		},
 		bulk: true,
 	})
 	if err != nil {
 		return authz.Update{}, err
 	}
-	return authz.Update{Cursor: found.head, Policies: decodeStates(found.records)}, nil
+	policies, datasets := decodeStates(found.records)
+	return authz.Update{Cursor: found.head, Policies: policies, Datasets: datasets}, nil
 }
 
 // Next implements authz.Feed.
@@ -57,6 +59,7 @@ func (s *Store) Next(ctx context.Context, location authz.Location, after authz.C
 type change struct {
 	cursor, previous authz.Cursor
 	policies         []authz.PolicyName
+	datasets         []authz.DatasetName
 }
 
 // changesAfter returns all changes after a cursor, which may be none. The head is
@@ -108,7 +111,7 @@ func decodeChange(entry redis.XMessage) (c change) {
 	nonce, _ := entry.Values["nonce"].(string)
 	var err error
 	if c.cursor, err = decodeCursor(sequence, nonce); err != nil {
-		return change{unknownCursor, unknownCursor, nil}
+		return change{cursor: unknownCursor, previous: unknownCursor}
 	}
 	previous, _ := entry.Values["previous"].(string)
 	sequence, nonce, _ = strings.Cut(previous, " ")
@@ -119,47 +122,88 @@ func decodeChange(entry redis.XMessage) (c change) {
 	for _, name := range strings.Fields(names) {
 		c.policies = append(c.policies, authz.PolicyName(name))
 	}
+	names, _ = entry.Values["datasets"].(string)
+	for _, name := range strings.Fields(names) {
+		c.datasets = append(c.datasets, authz.DatasetName(name))
+	}
 	return c
 }
 
-// readChanged reads the policies that changes touched as they are now.
+// readChanged reads what changes touched, at the instant of the last change that it covers: if
+// there is a later one by then, that is read, too.
 func (s *Store) readChanged(
 	ctx context.Context, location authz.Location, changes []change,
 ) (authz.Update, error) {
-	update := authz.Update{
-		Cursor:   changes[len(changes)-1].cursor,
-		Policies: make(map[authz.PolicyName]authz.PolicyState),
-	}
-	r := request{bulk: true}
-	for _, c := range changes {
-		for _, name := range c.policies {
-			if _, known := update.Policies[name]; known {
-				continue
-			}
-			update.Policies[name] = authz.PolicyState{}
-			r.names = append(r.names, string(name))
-			r.spans = append(r.spans, newSpan(admin.Query{Collection: admin.Collection(name + "/experiments")}))
+	for {
+		update, found, err := s.readOnce(ctx, location, changes)
+		if err != nil || found == update.Cursor {
+			return update, err
 		}
+		more, err := s.changesAfter(ctx, location, update.Cursor)
+		if err != nil {
+			return authz.Update{}, err
+		}
+		changes = append(changes, more...)
+	}
+}
+
+// readOnce reads what changes touched as it is now, and the head of the location at that instant.
+func (s *Store) readOnce(
+	ctx context.Context, location authz.Location, changes []change,
+) (update authz.Update, head authz.Cursor, err error) {
+	update = authz.Update{
+		Cursor:   changes[len(changes)-1].cursor,
+		Policies: make(map[authz.PolicyName]authz.PolicyState), Datasets: make(map[authz.DatasetName]authz.DatasetState),
+	}
+	r := request{bulk: true, headOf: location}
+	for _, c := range changes {
+		r.names, r.spans = c.addTo(update, r.names, r.spans)
 	}
 	found, err := s.read(ctx, "following "+string(location), r)
 	if err != nil {
-		return authz.Update{}, err
+		return authz.Update{}, authz.Cursor{}, err
 	}
-	maps.Copy(update.Policies, decodeStates(found.records))
-	return update, nil
+	policies, datasets := decodeStates(found.records)
+	maps.Copy(update.Policies, policies)
+	maps.Copy(update.Datasets, datasets)
+	return update, found.head, nil
+}
+
+// addTo names in an update what a change touched, and adds what of it is to be read.
+func (c change) addTo(update authz.Update, names []string, spans []span) ([]string, []span) {
+	for _, name := range c.policies {
+		if _, known := update.Policies[name]; known {
+			continue
+		}
+		update.Policies[name] = authz.PolicyState{}
+		names = append(names, string(name))
+		spans = append(spans, newSpan(admin.Query{Collection: admin.Collection(name + "/experiments")}))
+	}
+	for _, name := range c.datasets {
+		if _, known := update.Datasets[name]; known {
+			continue
+		}
+		update.Datasets[name] = authz.DatasetState{}
+		names = append(names, string(name))
+	}
+	return names, spans
 }
 
 // decodeStates puts each policy together with its experiments, which come behind
 // the policies and in name order. Experiments without a policy are none.
-func decodeStates(records []admin.Record) map[authz.PolicyName]authz.PolicyState {
+func decodeStates(records []admin.Record) (map[authz.PolicyName]authz.PolicyState, map[authz.DatasetName]authz.DatasetState) {
 	policies := make(map[authz.PolicyName]authz.StoredResource)
 	experiments := make(map[authz.PolicyName][]authz.StoredResource)
+	datasets := make(map[authz.DatasetName]authz.DatasetState)
 	for _, r := range records {
-		policy, _, isExperiment := strings.Cut(string(r.Key), "/experiments/")
-		name := authz.PolicyName(policy)
-		if isExperiment {
+		resource := authz.ResourceName(r.Key)
+		name := resource.Policy()
+		switch {
+		case kind(string(r.Key)) == "projects/locations/datasets":
+			datasets[authz.DatasetName(r.Key)] = authz.DecodeDatasetState(r.Resource())
+		case resource.Experiment() != "":
 			experiments[name] = append(experiments[name], r.Resource())
-		} else {
+		default:
 			policies[name] = r.Resource()
 		}
 	}
@@ -167,5 +211,5 @@ func decodeStates(records []admin.Record) map[authz.PolicyName]authz.PolicyState
 	for name, stored := range policies {
 		states[name] = authz.DecodePolicyState(stored, experiments[name])
 	}
-	return states
+	return states, datasets
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What has to happen at one instant is a function of Redis: Lua in a file beside its caller.
+// What has to happen at one instant is a function of Redis: Lua in a file next to its caller.
 // All files make one library, whose name has the hash of its code, so that the libraries of
-// two versions live beside each other while servers and sidecars are upgraded. Servers of the
-// admin API load it on every primary; whoever has the user of a sidecar calls what is there,
+// two versions live next to each other while servers and sidecars are upgraded. Servers of the
+// admin API load it on every primary; anyone who has the user of a sidecar calls what is there,
 // and runs no code of his own.
 
 //go:embed *.lua

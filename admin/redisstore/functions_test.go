@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"understudy/admin"
+	"understudy/admin/compactor"
 	"understudy/admin/redisstore"
-	"understudy/admin/settler"
 	"understudy/admin/storetest"
 	"understudy/authz"
 )
@@ -48,7 +49,7 @@ func TestASidecarWaitsForTheFunctions(t *testing.T) {
 	}
 }
 
-// The library of this version is beside those of others, and stays as it is.
+// The library of this version is next to those of others, and stays as it is.
 func TestLibrariesOfSeveralVersions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -116,7 +117,7 @@ func TestTooOld(t *testing.T) {
 func TestFunctionsMayNotBeLoaded(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedisWithUsers(t, users)
-	store := open(t, server.URLOf(storetest.SidecarUser, storetest.SidecarPassword))
+	store := open(t, server.URLOf(url.UserPassword(storetest.SidecarUser, storetest.SidecarPassword)))
 	for doing, err := range map[string]error{"probing": store.Probe(t.Context()), "loading": store.LoadFunctions(t.Context())} {
 		if !errors.Is(err, redisstore.ErrRefused) {
 			t.Errorf("%s: error %v, want ErrRefused", doing, err)
@@ -256,7 +257,7 @@ func TestNamesOfAnotherLocation(t *testing.T) {
 		t.Errorf("dev has the nodes %v, %v", nodes, err)
 	}
 	// A second sweep drops what the first one found without an experiment.
-	sweeper := &settler.Settler{Store: control, Project: "p1", Logger: slog.New(slog.DiscardHandler)}
+	sweeper := &compactor.Compactor{Store: control, Project: "p1", Logger: slog.New(slog.DiscardHandler)}
 	for range 2 {
 		if err := sweeper.Sweep(t.Context()); err != nil {
 			t.Error(err)

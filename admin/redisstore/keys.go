@@ -25,17 +25,19 @@ import (
 // An ID of a location has no slash, so no pattern of one fits the keys of another.
 //
 //	feed/changes                 stream: entries SEQUENCE-0, see below
-//	feed/evidence/UID/over       sorted set: tally by the time at which it was settled; kept for two days
-//	feed/evidence/UID/serials    hash: tally that is over → SERIAL of the publication that was settled
+//	feed/evidence/UID/over       sorted set: tally by the time at which it was compacted; kept for two days
+//	feed/evidence/UID/serials    hash: tally that is over → SERIAL of the publication that was compacted
+//	feed/contents/UID            hash: number → a chunk of the content of a dataset's version, behind
+//	                             its CRC-32C; expiry → EXPIRY, if it has one. The key expires then, too
 //	reports/nodes                hash: node name → marshalled Node
 //	reports/heartbeats           sorted set: node name by the time of its report
 //	reports/evidence             set: EXPERIMENT UID of all of which there is evidence
 //	reports/evidence/UID/tallies hash: tally → SERIAL TIME NODE, TIME of its publication
 //	reports/evidence/UID/values  hash: tally → marshalled Evidence
-//	control/evidence/UID/settled hash: version → number of settlements, value → marshalled Evidence
+//	control/evidence/UID/compacted hash: version → number of compactions, value → marshalled Evidence
 //
-// Records are in partitions, with four keys each. Policies and experiments are in that of
-// feed/, all other records of the location in that of control/, and those of no location,
+// Records are in partitions, with four keys each. Policies, experiments and datasets are in that
+// of feed/, all other records of the location in that of control/, and those of no location,
 // such as the bindings of the project, in that of understudy:{P}: itself:
 //
 //	values    hash: resource name → value, the marshalled message;
@@ -44,12 +46,12 @@ import (
 //	index     sorted set, all scores 0: KIND NAME of every record
 //	expiries  sorted set: KIND NAME by expiry, of records that have one
 //
-// Times are Unix milliseconds; EXPIRY is 0 for never. UID is that of an experiment. KIND is the name without its
+// Times are Unix milliseconds; EXPIRY is 0 for never. UID is that of an experiment, or of a version. KIND is the name without its
 // IDs, such as projects/locations/policies: a collection is a range of the index, in
 // bytewise order of the names. NAME is a resource name.
 //
 // An entry of a stream has the fields nonce; previous, the SEQUENCE NONCE of the
-// change before ("0 " for the first); and policies, names separated by blanks. The
+// change before ("0 " for the first); policies and datasets, names separated by blanks. The
 // location's head is the last entry. At least that one is kept for ever, so that a
 // trimmed stream differs from an empty one.
 
@@ -80,16 +82,17 @@ func (k locationKeys) feed(key string) string    { return k.prefix + "feed/" + k
 func (k locationKeys) reports(key string) string { return k.prefix + "reports/" + key }
 func (k locationKeys) control(key string) string { return k.prefix + "control/" + key }
 
-func (k locationKeys) changes() string    { return k.feed("changes") }
-func (k locationKeys) nodes() string      { return k.reports("nodes") }
-func (k locationKeys) heartbeats() string { return k.reports("heartbeats") }
-func (k locationKeys) evidence() string   { return k.reports("evidence") }
+func (k locationKeys) changes() string           { return k.feed("changes") }
+func (k locationKeys) content(uid string) string { return k.feed("contents/" + uid) }
+func (k locationKeys) nodes() string             { return k.reports("nodes") }
+func (k locationKeys) heartbeats() string        { return k.reports("heartbeats") }
+func (k locationKeys) evidence() string          { return k.reports("evidence") }
 
 // evidenceOf returns the keys of the evidence of an experiment: its tallies, their values,
-// those that are over, with their serials, and what was settled.
-func (k locationKeys) evidenceOf(uid string) (tallies, values, over, serials, settled string) {
+// those that are over, with their serials, and what was compacted.
+func (k locationKeys) evidenceOf(uid string) (tallies, values, over, serials, compacted string) {
 	of := "evidence/" + uid + "/"
-	return k.reports(of + "tallies"), k.reports(of + "values"), k.feed(of + "over"), k.feed(of + "serials"), k.control(of + "settled")
+	return k.reports(of + "tallies"), k.reports(of + "values"), k.feed(of + "over"), k.feed(of + "serials"), k.control(of + "compacted")
 }
 
 // partition is the prefix of the keys of some records.
@@ -101,7 +104,9 @@ func (p partition) values() string   { return string(p) + "values" }
 func (p partition) expiries() string { return string(p) + "expiries" }
 
 // feedKinds are the KINDs of what sidecars read.
-var feedKinds = map[string]bool{"projects/locations/policies": true, "projects/locations/policies/experiments": true}
+var feedKinds = map[string]bool{
+	"projects/locations/policies": true, "projects/locations/policies/experiments": true, "projects/locations/datasets": true,
+}
 
 // partitionOf returns the partition of a record, and the ID of its location; empty if it is
 // of none. All records of a collection are in the partition of any of them.

@@ -28,13 +28,13 @@ func TestPasswordFile(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	owner := client(t, server)
-	tell := func(command ...any) {
+	send := func(command ...any) {
 		t.Helper()
 		if err := owner.Do(t.Context(), command...).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tell("ACL", "SETUSER", "app", "on", ">first", "~*", "&*", "+@all")
+	send("ACL", "SETUSER", "app", "on", ">first", "~*", "&*", "+@all")
 	_, socket := server.Address()
 	file := writePassword(t, "first\n")
 	store := open(t, "unix://app@"+socket, redisstore.WithPasswordFile(file))
@@ -42,8 +42,8 @@ func TestPasswordFile(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	tell("ACL", "SETUSER", "app", "resetpass", ">second")
-	tell("CLIENT", "KILL", "USER", "app")
+	send("ACL", "SETUSER", "app", "resetpass", ">second")
+	send("CLIENT", "KILL", "USER", "app")
 	if _, err := store.Get(t.Context(), web); !errors.Is(err, redisstore.ErrRefused) || strings.Contains(err.Error(), "first") {
 		t.Errorf("with the old password: %v", err)
 	}

@@ -8,7 +8,7 @@
 --       then of each tally, of which there are 64 at most: EXPERIMENT UID TALLY SERIAL VALUE
 --
 -- Replies: {nodes, refused}, the number of live nodes with this one, and the tallies that
---          were not stored, each with the SERIAL that was settled, '' if that is lost, or
+--          were not stored, each with the SERIAL that was compacted, '' if that is lost, or
 --          '0' if the tally is not over, but its experiment is gone
 
 -- The experiment of each may have to be searched for a UID.

@@ -6,7 +6,7 @@
 // load the functions, sidecars call them (functions.go). What was acknowledged is as durable as
 // that Redis is set up to be; it must not evict keys. A failover may lose the last
 // changes, which sidecars notice by the nonces of the changes. The layout is in
-// keys.go. Beside it this package has no state: processes share a Redis freely.
+// keys.go. Next to it this package has no state: processes share a Redis freely.
 package redisstore
 
 import (
@@ -225,21 +225,21 @@ type request struct {
 
 // encode returns KEYS and ARGV of read.lua.
 func (r request) encode(now time.Time) (keys []string, args []any) {
-	places := make(map[partition]int)
-	place := func(p partition) int {
-		if places[p] == 0 {
-			places[p] = len(places) + 1
+	numbers := make(map[partition]int)
+	number := func(p partition) int {
+		if numbers[p] == 0 {
+			numbers[p] = len(numbers) + 1
 			keys = append(keys, p.index(), p.versions(), p.values())
 		}
-		return places[p]
+		return numbers[p]
 	}
 	selected := []any{len(r.names)}
 	for _, name := range r.names {
 		of, _ := partitionOf(name)
-		selected = append(selected, place(of), name)
+		selected = append(selected, number(of), name)
 	}
 	for _, span := range r.spans {
-		selected = append(selected, place(span.partition), span.min, span.max, span.template)
+		selected = append(selected, number(span.partition), span.min, span.max, span.template)
 	}
 	head, locations := "", ""
 	if r.headOf != "" {
@@ -252,18 +252,18 @@ func (r request) encode(now time.Time) (keys []string, args []any) {
 	if r.summaries {
 		wanted = "summaries"
 	}
-	return keys, append([]any{now.UnixMilli(), len(places), head, locations, wanted, r.limit}, selected...)
+	return keys, append([]any{now.UnixMilli(), len(numbers), head, locations, wanted, r.limit}, selected...)
 }
 
-// reading is what read.lua has read.
-type reading struct {
+// readReply is what read.lua has read.
+type readReply struct {
 	head      authz.Cursor
 	locations int
 	records   []admin.Record
 }
 
 // read runs read.lua: all that a request wants, at one instant.
-func (s *Store) read(ctx context.Context, doing string, r request) (reading, error) {
+func (s *Store) read(ctx context.Context, doing string, r request) (readReply, error) {
 	client := s.short
 	if r.bulk {
 		client = s.bulk
@@ -275,17 +275,17 @@ func (s *Store) read(ctx context.Context, doing string, r request) (reading, err
 		return err
 	})
 	if err != nil {
-		return reading{}, err
+		return readReply{}, err
 	}
 	found, err := decodeReading(reply)
 	if err != nil {
-		return reading{}, fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
+		return readReply{}, fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
 	}
 	return found, nil
 }
 
 // decodeReading decodes what read.lua returns.
-func decodeReading(reply []any) (out reading, err error) {
+func decodeReading(reply []any) (out readReply, err error) {
 	if len(reply) != 3 {
 		return out, errReply
 	}

@@ -118,7 +118,7 @@ type limits struct {
 	size                    *int
 }
 
-// fill sets what the URL leaves open. What it names is left as it is: whoever operates
+// fill sets what the URL leaves open. What it names is left as it is: anyone who operates
 // Redis knows more than we do.
 func (l limits) fill(timeout time.Duration) {
 	setDefault(l.dial, dialTimeout)

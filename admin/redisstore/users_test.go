@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,11 @@ type apart struct {
 	authz.Feed
 }
 
+// Chunk is of both: it is the sidecar's here.
+func (a apart) Chunk(ctx context.Context, of authz.Content, index int) ([]byte, error) {
+	return a.Feed.Chunk(ctx, of, index)
+}
+
 // openApart opens the same server twice for each test.
 func openApart(control, sidecar string) storetest.Open {
 	return func(t testing.TB, c storetest.Config) storetest.Both {
@@ -41,8 +47,8 @@ func openApart(control, sidecar string) storetest.Open {
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedisWithUsers(t, users)
-	control := server.URLOf(storetest.ControlUser, storetest.ControlPassword)
-	sidecar := server.URLOf(storetest.SidecarUser, storetest.SidecarPassword)
+	control := server.URLOf(url.UserPassword(storetest.ControlUser, storetest.ControlPassword))
+	sidecar := server.URLOf(url.UserPassword(storetest.SidecarUser, storetest.SidecarPassword))
 	for _, store := range []*redisstore.Store{open(t, control), open(t, sidecar, redisstore.AsSidecar())} {
 		if err := store.Probe(t.Context()); err != nil {
 			t.Fatalf("probing: %v", err)
@@ -134,7 +140,7 @@ func stage(id string) authz.Location { return authz.Location("projects/p1/locati
 func openStages(t *testing.T) (server *storetest.RedisServer, control *redisstore.Store) {
 	t.Helper()
 	server = storetest.StartRedisWithUsers(t, users, "{p1}/dev", "{p1}/prod")
-	control = open(t, server.URLOf(storetest.ControlUser, storetest.ControlPassword))
+	control = open(t, server.URLOf(url.UserPassword(storetest.ControlUser, storetest.ControlPassword)))
 	txn := admin.Txn{ID: "stages", Project: "p1", Writes: []admin.Write{
 		admin.Put{Key: "projects/p1/iamPolicies/bindings", Value: []byte("who may do what")},
 	}}
@@ -149,7 +155,7 @@ func openStages(t *testing.T) (server *storetest.RedisServer, control *redisstor
 		t.Fatal(err)
 	}
 	for _, id := range []string{"dev", "prod"} {
-		sidecar := open(t, server.URLOf(storetest.SidecarUser+"-"+id, storetest.SidecarPassword), redisstore.AsSidecar())
+		sidecar := open(t, server.URLOf(url.UserPassword(storetest.SidecarUser+"-"+id, storetest.SidecarPassword)), redisstore.AsSidecar())
 		if err := report(t, sidecar, id); err != nil {
 			t.Fatalf("%s reports itself: %v", id, err)
 		}
@@ -184,7 +190,7 @@ func TestASidecarKeepsToItsLocation(t *testing.T) {
 	before := everything(t, owner)
 
 	user := storetest.SidecarUserOf("{p1}/dev")
-	sidecar := open(t, server.URLOf(user, storetest.SidecarPassword), redisstore.AsSidecar())
+	sidecar := open(t, server.URLOf(url.UserPassword(user, storetest.SidecarPassword)), redisstore.AsSidecar())
 	for doing, call := range beyond(t, sidecar) {
 		if err := call(); !errors.Is(err, redisstore.ErrRefused) {
 			t.Errorf("%s: error %v, want ErrRefused", doing, err)
@@ -248,7 +254,7 @@ func beyond(t *testing.T, sidecar *redisstore.Store) map[string]func() error {
 			return err
 		},
 		"the evidence of the project":        func() error { _, err := sidecar.EvidenceNames(ctx, "p1"); return err },
-		"settling evidence in dev":           func() error { return sidecar.Settle(ctx, admin.Settlement{EvidenceName: tryIn("dev")}) },
+		"compacting evidence in dev":         func() error { return sidecar.Compact(ctx, admin.Compaction{EvidenceName: tryIn("dev")}) },
 		"dropping evidence in dev":           func() error { return sidecar.DropEvidence(ctx, tryIn("dev")) },
 		"reading evidence in dev":            func() error { _, err := sidecar.Evidence(ctx, tryIn("dev")); return err },
 		"loading prod":                       func() error { _, err := sidecar.Load(ctx, stage("prod")); return err },
@@ -284,7 +290,7 @@ func attempts(library string) (out [][]any) {
 		{"UNLINK", dev + "feed/values"}, {"PEXPIRE", dev + "feed/values", "1"}, {"EXPIREAT", dev + "feed/values", "1"},
 		{"RENAME", dev + "reports/nodes", dev + "feed/values"}, {"COPY", dev + "reports/evidence", dev + "feed/values", "REPLACE"},
 		{"RESTORE", dev + "feed/values", "0", "x"}, {"SORT", dev + "feed/index", "STORE", dev + "feed/values"},
-		{"HSET", dev + "feed/evidence/uid-1/serials", "t", "9"}, {"HSET", dev + "control/evidence/uid-1/settled", "version", "9"},
+		{"HSET", dev + "feed/evidence/uid-1/serials", "t", "9"}, {"HSET", dev + "control/evidence/uid-1/compacted", "version", "9"},
 		{"HGET", dev + "control/values", string(stage("dev")) + "/config"}, {"HSET", dev + "control/values", "a", "b"}, {"HSET", "elsewhere", "a", "b"},
 		{"HGET", prod + "feed/values", string(stage("prod").Policy("web"))}, {"HGET", prod + "control/values", string(stage("prod")) + "/config"},
 		{"HSET", prod + "reports/nodes", "n", "x"}, {"ZADD", prod + "reports/heartbeats", "0", "n"}, {"HDEL", prod + "reports/nodes", "n"},
@@ -306,7 +312,7 @@ func attempts(library string) (out [][]any) {
 			"FCALL", library + "_commit", 7, own + "a", own + "b", own + "c", dev + "feed/index", dev + "feed/versions", dev + "feed/values", own + "d",
 			1, "nonce", 100, 3600, 1000, 1, "dev", 0, 1, "delete", 1, "projects/locations/policies " + web,
 		},
-		[]any{"FCALL", library + "_settle", 6, own + "evidence", own + "a", own + "b", own + "c", own + "d", own + "e", "x uid-1", 0, "sum", 1000},
+		[]any{"FCALL", library + "_compact", 6, own + "evidence", own + "a", own + "b", own + "c", own + "d", own + "e", "x uid-1", 0, "sum", 1000},
 		[]any{"FCALL", library + "_drop", 6, own + "evidence", own + "a", own + "b", own + "c", own + "d", own + "e", "x uid-1"},
 	)
 	for _, command := range []string{

@@ -59,7 +59,7 @@ func TestAccepted(t *testing.T) {
 	report.SetAcceptances(r, []*adminpb.Acceptance{
 		accepted("few requests", "1", 9, 9), accepted("enough", "1", 10, 3), accepted("more than enough", "1", 99, 9),
 		accepted("too few", "2", 1, 1), accepted("failed", "4", 80, 1), accepted("of none", "5", 9, 9),
-	}, report.Standing{Seen: map[string]report.Seen{"1": {RequestCount: 10}, "2": {RequestCount: 20}, "4": {RequestCount: 80}}})
+	}, report.AcceptanceContext{Seen: map[string]report.Seen{"1": {RequestCount: 10}, "2": {RequestCount: 20}, "4": {RequestCount: 80}}})
 	want := []*adminpb.Report_KindCount{
 		{Kind: adminpb.Report_NEWLY_DENIED, RequestCount: 10}, {Kind: adminpb.Report_FAILED, RequestCount: 80},
 	}
@@ -137,7 +137,7 @@ func TestAcceptedCallersAndCauses(t *testing.T) {
 			ExperimentEtag: "e", PolicyEtag: "p", MaxRequestCount: 10, MaxCallerCount: max(2, test.maxCaller),
 			Difference: &adminpb.Report_Difference{Causes: []*adminpb.Report_Expression{{File: "a.rego", Line: 4, Text: "input.x"}}},
 		}
-		report.SetAcceptances(r, []*adminpb.Acceptance{a}, report.Standing{Seen: report.SeenOf(in), Callers: map[string][]byte{"a": set(1, 2)}})
+		report.SetAcceptances(r, []*adminpb.Acceptance{a}, report.AcceptanceContext{Seen: report.SeenOf(in), Callers: map[string][]byte{"a": set(1, 2)}})
 		if a.State != test.state || !strings.Contains(a.StateReason, test.why) {
 			t.Errorf("%s: got %s (%s), want %s (%s)", name, a.State, a.StateReason, test.state, test.why)
 		}

@@ -54,6 +54,9 @@ func roughly(share float64, round func(float64) float64) string {
 	return Share(round(share/unit) * unit)
 }
 
+// About writes a share of which two digits are enough: 0.13%, 39%.
+func About(share float64) string { return roughly(share, math.Round) }
+
 // Duration writes a duration without the units that are zero: 1h, and not 1h0m0s.
 func Duration(d time.Duration) string {
 	text := d.String()
@@ -114,6 +117,29 @@ func parseShare(text string) (float64, error) {
 	return share, nil
 }
 
+// confidence is what stands behind a share that is a bound, and ofRequests what stands behind that, if it
+// is one of requests.
+const (
+	confidence = "@95"
+	ofRequests = "/requests"
+)
+
+// boundParser returns what reads a share above 0 with this behind it.
+func boundParser(behind string) func(text string) (float64, error) {
+	return func(text string) (float64, error) {
+		text, cut := strings.CutSuffix(text, behind)
+		share, err := parseShare(text)
+		switch {
+		case !cut || err != nil:
+			return 0, errors.New("a bound is a percentage up to 100% with @95 behind it, such as 0.1%@95, or 0.1%@95/requests for one of requests")
+		case share == 0:
+			return 0, errors.New("a bound is above 0%: however many requests differ in nothing, the next one may; without @95 a limit may be 0")
+		default:
+			return share, nil
+		}
+	}
+}
+
 // days is what time.ParseDuration has no unit for.
 var days = regexp.MustCompile(`^([0-9]{1,6})d`)
 
@@ -144,4 +170,15 @@ func parseScope(text string) (adminpb.CommitRequirements_Scope, error) {
 		return adminpb.CommitRequirements_PRESENT_PAIR, nil
 	}
 	return 0, fmt.Errorf("the scope is %s or %s", presentPair, allPairs)
+}
+
+// Counted is a number with its noun, which is regular: "1 policy", "9,800 policies".
+func Counted(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if stem, ok := strings.CutSuffix(what, "y"); ok {
+		return Number(n) + " " + stem + "ies"
+	}
+	return Number(n) + " " + what + "s"
 }

@@ -11,18 +11,18 @@ import (
 
 	adminpb "understudy/admin/v1"
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/rego/change"
 )
 
 const (
-	// maxDifferences, maxSilentNodes, maxPoints, maxLabelValues, maxExamples, maxCauses and
-	// maxChangedData are the bounds that the API documents.
+	// maxDifferences, maxSilentNodes, maxPoints, maxLabelValues, maxExamples and maxCauses are
+	// the bounds that the API documents.
 	maxDifferences = 200
 	maxSilentNodes = 10
 	maxPoints      = 60
 	maxLabelValues = 10
 	maxExamples    = 3
 	maxCauses      = 3
-	maxChangedData = 20
 
 	// maxKeptReason bounds, in bytes, what is left of the reason of an acceptance in a report
 	// that has to be trimmed that far.
@@ -39,6 +39,8 @@ type Input struct {
 	// publish_time of the latest and the longest publish_interval. Nil if there is none;
 	// evidence of another content counts as none.
 	Evidence *evidencepb.Evidence
+	// Change is in what the present pair differs; nil if that is not known.
+	Change *change.List
 	// Nodes are the live nodes that have the policy.
 	Nodes []Node
 }
@@ -62,6 +64,7 @@ func Build(in Input) *adminpb.Report {
 	}
 	r.UpdateTime, r.PublishInterval = evidence.GetPublishTime(), evidence.GetPublishInterval()
 	r.AllPairs, r.AllPairsEstimate, r.AllPairsEstimatedShares = countsOf(pairs(evidence)...)
+	r.AllPairsBounds = boundsOf(r.AllPairs, r.AllPairsEstimate, r.AllPairsEstimatedShares, pairs(evidence)...)
 	r.AllPairsActiveDuration = active(pairs(evidence)...)
 	r.Points = points(evidence.GetPoints())
 	present := pairOf(evidence.GetPairs(), in.PolicyEtag)
@@ -70,12 +73,11 @@ func Build(in Input) *adminpb.Report {
 	r.Drops = drops(present)
 	setDifferences(r, present)
 	setLabels(r, present.GetLabels())
-	setRules(r, present)
+	setItems(r, in.Change, present)
 	if n := present.GetNoise(); n != nil {
 		r.Noise = &adminpb.Report_Noise{SampledCount: n.GetSampled(), DifferedCount: n.GetDiffered()}
 	}
 	r.Replayed = replayed(evidence, in.PolicyEtag)
-	r.ChangedData = slices.Clone(firstOf(present.GetChangedData(), maxChangedData))
 	return r
 }
 
@@ -160,42 +162,8 @@ func setLabels(r *adminpb.Report, labels []*evidencepb.Label) {
 	})
 }
 
-// setRules writes the rules that differ, and how many of them were evaluated. Before
-// anything was compared, none was.
-func setRules(r *adminpb.Report, p *evidencepb.Pair) {
-	if r.RequestCount > 0 {
-		r.PendingRequestCount, r.UnexaminedRequestCount = p.GetPending(), p.GetUnexamined()
-	}
-	for _, rule := range p.GetRules() {
-		r.ChangedRules = append(r.ChangedRules, &adminpb.Report_ChangedRule{
-			Side: adminpb.Report_ChangedRule_Side(rule.GetSide()), File: rule.GetFile(), Line: rule.GetLine(), Rule: rule.GetName(),
-			EvaluatedTrue: rule.GetEvaluatedTrue(), EvaluatedFalse: rule.GetEvaluatedFalse(),
-		})
-	}
-	slices.SortFunc(r.ChangedRules, func(a, b *adminpb.Report_ChangedRule) int {
-		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule))
-	})
-	r.OtherChangedRuleCount = int32(min(p.GetMoreRules(), math.MaxInt32))
-	if seen, all := evaluated(r); all > 0 {
-		r.ChangedRuleCoverage = float64(seen) / float64(all)
-	} else if r.RequestCount > 0 && Examined(r) {
-		r.ChangedRuleCoverage = 1
-	}
-}
-
-// evaluated counts the rules that differ, and those of them that were evaluated. Of rules that
-// are only counted nobody knows.
-func evaluated(r *adminpb.Report) (seen, all int64) {
-	for _, rule := range r.GetChangedRules() {
-		if rule.GetEvaluatedTrue() || rule.GetEvaluatedFalse() {
-			seen++
-		}
-	}
-	return seen, int64(len(r.GetChangedRules())) + int64(r.GetOtherChangedRuleCount())
-}
-
-// Examined reports whether all requests of a report were examined for its changed rules: then
-// those that were not evaluated never were.
+// Examined reports whether all requests of a report were examined for its items: then no request
+// has shown those that are not seen.
 func Examined(r *adminpb.Report) bool {
 	return r.GetPendingRequestCount() == 0 && r.GetUnexaminedRequestCount() == 0
 }

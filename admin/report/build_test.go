@@ -35,9 +35,11 @@ func evidence() *evidencepb.Evidence {
 		Pairs: []*evidencepb.Pair{{
 			PolicyEtag: "p2", Counts: &evidencepb.Counts{BothAllow: 90, NewlyDenied: 7, AllowedChanged: 2, AllowedFailed: 1, LiveFailed: 1, Dropped: 5},
 			Drops: map[string]int64{"queue_full": 1, "unavailable": 4}, FirstTime: at(50), LastTime: at(99),
-			Active:    []*evidencepb.Span{{Begin: 50_000, End: 70_000}, {Begin: 60_000, End: 80_000}, {Begin: 90_000, End: 100_000}},
-			Callers:   []byte{0, 1, 2, 3, 4, 5, 6, 7, 8}, // two hashes of four bytes
-			Endpoints: []*evidencepb.Endpoint{{Method: "GET", Pattern: "/a/*", Count: 40, Allowed: 40}, {Method: "GET", Pattern: "/b", Count: 1}},
+			Active:             []*evidencepb.Span{{Begin: 50_000, End: 70_000}, {Begin: 60_000, End: 80_000}, {Begin: 90_000, End: 100_000}},
+			AllowedCallers:     &evidencepb.Callers{Set: []byte{0, 1, 2, 3, 4, 5, 6, 7, 8}, Requests: 97}, // two hashes of four bytes
+			NewlyDeniedCallers: &evidencepb.Callers{Set: []byte{0, 1, 2, 3, 4}, Requests: 6},
+			Hours:              []byte{1, 0, 2},
+			Endpoints:          []*evidencepb.Endpoint{{Method: "GET", Pattern: "/a/*", Count: 40, Allowed: 40}, {Method: "GET", Pattern: "/b", Count: 1}},
 			Groups: []*evidencepb.Group{
 				{Kind: changed, Method: "GET", Pattern: "/b", Changes: []string{"header x-role"}, Count: 2},
 				{
@@ -56,14 +58,12 @@ func evidence() *evidencepb.Evidence {
 			Labels: []*evidencepb.Label{{Label: "user", Kind: denied, Total: 9, Values: []*evidencepb.Label_Value{
 				{Value: "bob", Count: 2}, {Value: "ann", Count: 5, Error: 1},
 			}}},
-			Rules: []*evidencepb.Rule{
-				{Side: 2, File: "a.rego", Line: 3, Name: "data.a.allow"}, {Side: 1, File: "a.rego", Line: 9, Name: "data.a.allow", EvaluatedTrue: true},
-			},
-			Noise: &evidencepb.Noise{Sampled: 10, Differed: 1, Kinds: map[int32]int64{changed: 1}}, ChangedData: []string{"data.roles"}, MoreRules: 2,
+			Noise: &evidencepb.Noise{Sampled: 10, Differed: 1, Kinds: map[int32]int64{changed: 1}},
 		}, {
 			PolicyEtag: "p1", Counts: &evidencepb.Counts{BothAllow: 1000, NewlyAllowed: 1}, Active: []*evidencepb.Span{{Begin: 20_000, End: 55_000}},
-			Callers:   []byte{0, 5, 6, 7, 8, 9, 9, 9, 9},
-			Endpoints: []*evidencepb.Endpoint{{Method: "GET", Pattern: "/a/*", Allowed: 1}, {Method: "PUT", Pattern: "/a/*", Count: 1, Allowed: 1}},
+			AllowedCallers:      &evidencepb.Callers{Set: []byte{0, 5, 6, 7, 8}, Requests: 1000},
+			NewlyAllowedCallers: &evidencepb.Callers{Set: []byte{0, 9, 9, 9, 9}, Requests: 1},
+			Endpoints:           []*evidencepb.Endpoint{{Method: "GET", Pattern: "/a/*", Allowed: 1}, {Method: "PUT", Pattern: "/a/*", Count: 1, Allowed: 1}},
 		}},
 		Earlier: &evidencepb.Pair{Counts: &evidencepb.Counts{BothAllow: 5}, Active: []*evidencepb.Span{{Begin: 1_000, End: 2_000}}},
 		Points:  []*evidencepb.Point{{Start: 120, Counts: &evidencepb.Counts{BothAllow: 3}}, {Start: 60, Counts: &evidencepb.Counts{AllowedFailed: 1}}},
@@ -83,15 +83,15 @@ func TestBuild(t *testing.T) {
 		Name: reportName, PolicyEtag: "p2", ExperimentEtag: "e", StartTime: at(50), UpdateTime: at(100), RequirementsMet: true,
 		RequestCount: 100, UnchangedCount: 90, NewlyDeniedCount: 7, ResponseChangedCount: 2, FailedCount: 1, LiveFailedCount: 1, DroppedCount: 5,
 		LostCount: 5, CallerCount: 2, EndpointCount: 1,
-		PolicyAllows:   &adminpb.Report_VerdictCounts{RequestCount: 100, UnchangedCount: 90, VerdictChangedCount: 7, ResponseChangedCount: 2, FailedCount: 1},
+		PolicyAllows:   &adminpb.Report_ResultCounts{RequestCount: 100, UnchangedCount: 90, ResultChangedCount: 7, ResponseChangedCount: 2, FailedCount: 1},
 		ActiveDuration: durationpb.New(40 * time.Second), AllPairsActiveDuration: durationpb.New(71 * time.Second),
 		AllPairs: &adminpb.Report_ReportCounts{
 			RequestCount: 1106, UnchangedCount: 1095, NewlyDeniedCount: 7, NewlyAllowedCount: 1, ResponseChangedCount: 2, FailedCount: 1,
 			LiveFailedCount: 1, DroppedCount: 5, LostCount: 5, CallerCount: 3, EndpointCount: 2,
-			PolicyAllows: &adminpb.Report_VerdictCounts{
-				RequestCount: 1105, UnchangedCount: 1095, VerdictChangedCount: 7, ResponseChangedCount: 2, FailedCount: 1,
+			PolicyAllows: &adminpb.Report_ResultCounts{
+				RequestCount: 1105, UnchangedCount: 1095, ResultChangedCount: 7, ResponseChangedCount: 2, FailedCount: 1,
 			},
-			PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 1, VerdictChangedCount: 1},
+			PolicyDenies: &adminpb.Report_ResultCounts{RequestCount: 1, ResultChangedCount: 1},
 		},
 		NodeCount: 2, ReportingNodeCount: 1, SilentNodes: []string{"n2"}, PublishInterval: durationpb.New(4 * time.Second),
 		Drops: []*adminpb.Report_Drop{{Reason: "unavailable", RequestCount: 4}, {Reason: "queue_full", RequestCount: 1}},
@@ -113,22 +113,19 @@ func TestBuild(t *testing.T) {
 		OtherDifferences: []*adminpb.Report_KindCount{{Kind: adminpb.Report_FAILED, RequestCount: 1}},
 		Points: []*adminpb.Report_Point{
 			{StartTime: &timestamppb.Timestamp{Seconds: 60}, Counts: &adminpb.Report_ReportCounts{
-				RequestCount: 1, FailedCount: 1, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 1, FailedCount: 1},
+				RequestCount: 1, FailedCount: 1, PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 1, FailedCount: 1},
 			}},
 			{StartTime: &timestamppb.Timestamp{Seconds: 120}, Counts: &adminpb.Report_ReportCounts{
-				RequestCount: 3, UnchangedCount: 3, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 3, UnchangedCount: 3},
+				RequestCount: 3, UnchangedCount: 3, PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 3, UnchangedCount: 3},
 			}},
 		},
 		Labels: []*adminpb.Report_LabelSummary{{Label: "user", Kind: adminpb.Report_NEWLY_DENIED, OtherRequestCount: 2, Values: []*adminpb.Report_LabelValue{
 			{Value: "ann", RequestCount: 5, ErrorCount: 1}, {Value: "bob", RequestCount: 2},
 		}}},
-		ChangedRules: []*adminpb.Report_ChangedRule{
-			{Side: adminpb.Report_ChangedRule_EXPERIMENT, File: "a.rego", Line: 9, Rule: "data.a.allow", EvaluatedTrue: true},
-			{Side: adminpb.Report_ChangedRule_POLICY, File: "a.rego", Line: 3, Rule: "data.a.allow"},
-		},
-		ChangedRuleCoverage: 0.25, OtherChangedRuleCount: 2, Noise: &adminpb.Report_Noise{SampledCount: 10, DifferedCount: 1}, ChangedData: []string{"data.roles"},
+		Noise: &adminpb.Report_Noise{SampledCount: 10, DifferedCount: 1}, WeekHours: []int32{0, 17},
 	}
-	if diff := cmp.Diff(want, build(evidence()), protocmp.Transform()); diff != "" {
+	bounds := protocmp.IgnoreFields(want, "all_pairs_bounds")
+	if diff := cmp.Diff(want, build(evidence()), protocmp.Transform(), bounds); diff != "" {
 		t.Errorf("the report differs (- want, + got):\n%s", diff)
 	}
 }
@@ -173,12 +170,12 @@ func TestEstimate(t *testing.T) {
 	want := &adminpb.Report_ReportCounts{
 		RequestCount: 966, UnchangedCount: 900, NewlyDeniedCount: 56, ResponseChangedCount: 2, FailedCount: 8, LiveFailedCount: 1,
 		DroppedCount: 40, LostCount: 40,
-		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 966, UnchangedCount: 900, VerdictChangedCount: 56, ResponseChangedCount: 2, FailedCount: 8},
+		PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 966, UnchangedCount: 900, ResultChangedCount: 56, ResponseChangedCount: 2, FailedCount: 8},
 	}
 	if diff := cmp.Diff(want, got.Estimate, protocmp.Transform()); diff != "" {
 		t.Errorf("the estimate differs (- want, + got):\n%s", diff)
 	}
-	if all := got.AllPairsEstimate; all.GetRequestCount() != 966+1006 || all.GetPolicyDenies().GetVerdictChangedCount() != 1 {
+	if all := got.AllPairsEstimate; all.GetRequestCount() != 966+1006 || all.GetPolicyDenies().GetResultChangedCount() != 1 {
 		t.Errorf("the estimate of all pairs is %v, want 966 requests and the 1,006 of the other pairs", all)
 	}
 	if got.EstimatedShares[0].GetEffectiveRequestCount() != 0 {

@@ -24,6 +24,12 @@ type Published struct {
 	Age time.Duration
 }
 
+// Content is one content of an experiment.
+type Content struct {
+	// UID is that of the experiment, and Etag that of the content.
+	UID, Etag string
+}
+
 // Collected is all evidence of one content of an experiment.
 type Collected struct {
 	// Evidence is the sum; nil if there is none.
@@ -33,17 +39,17 @@ type Collected struct {
 	reporting map[string]bool
 }
 
-// Collect merges what was settled, which is a marshalled Evidence or empty, with what nodes
+// Collect merges what was compacted, which is a marshalled Evidence or empty, with what nodes
 // published. Evidence of another content of the experiment is left out. The error is that of
 // a record that cannot be decoded, and names it.
 //
 // A location may have thousands of records: they are decoded by all processors, and only sums
 // of them are kept.
-func Collect(uid, experimentEtag string, settled []byte, published []Published) (Collected, error) {
+func Collect(of Content, compacted []byte, published []Published) (Collected, error) {
 	parts := make([]*collector, runtime.GOMAXPROCS(0))
 	var collecting sync.WaitGroup
 	for i := range parts {
-		parts[i] = &collector{sum: evidence.NewSum("", uid, experimentEtag, nil)}
+		parts[i] = &collector{sum: evidence.NewSum(evidence.Content{UID: of.UID, Etag: of.Etag}, nil)}
 		collecting.Go(func() {
 			for j := i; j < len(published) && parts[i].err == nil; j += len(parts) {
 				parts[i].collect(published[j])
@@ -52,9 +58,9 @@ func Collect(uid, experimentEtag string, settled []byte, published []Published) 
 	}
 	collecting.Wait()
 	all := parts[0]
-	if len(settled) > 0 {
-		if _, err := all.add(settled); err != nil {
-			all.err = cmp.Or(all.err, fmt.Errorf("decoding the settled evidence: %w", err))
+	if len(compacted) > 0 {
+		if _, err := all.add(compacted); err != nil {
+			all.err = cmp.Or(all.err, fmt.Errorf("decoding the compacted evidence: %w", err))
 		}
 	}
 	for _, part := range parts[1:] {

@@ -36,7 +36,7 @@ func BenchmarkCollect(b *testing.B) {
 		published = append(published, report.Published{Node: fmt.Sprint(node), Value: value})
 	}
 	for b.Loop() {
-		if _, err := report.Collect("uid", "etag", nil, published); err != nil {
+		if _, err := report.Collect(report.Content{UID: "uid", Etag: "etag"}, nil, published); err != nil {
 			b.Fatal(err)
 		}
 	}

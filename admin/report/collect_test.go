@@ -30,7 +30,7 @@ func record(t *testing.T, change func(*evidencepb.Evidence)) []byte {
 	return out
 }
 
-// TestCollect sums up what was settled and what nodes published, and says who reports.
+// TestCollect sums up what was compacted and what nodes published, and says who reports.
 func TestCollect(t *testing.T) {
 	plain := record(t, nil)
 	published := []report.Published{
@@ -43,7 +43,7 @@ func TestCollect(t *testing.T) {
 		{Node: "restarted", Value: record(t, func(e *evidencepb.Evidence) { e.PublishTime = at(99) })},
 		{Node: "behind", Value: record(t, func(e *evidencepb.Evidence) { e.ExperimentEtag = "before"; e.PublishTime = at(1000) })},
 	}
-	c, err := report.Collect("", "e", record(t, nil), published)
+	c, err := report.Collect(report.Content{Etag: "e"}, record(t, nil), published)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestCollect(t *testing.T) {
 func TestCollectNothing(t *testing.T) {
 	foreign := record(t, func(e *evidencepb.Evidence) { e.ExperimentEtag = "before" })
 	for name, published := range map[string][]report.Published{"none": nil, "another content": {{Node: "n", Value: foreign}}} {
-		c, err := report.Collect("", "e", nil, published)
+		c, err := report.Collect(report.Content{Etag: "e"}, nil, published)
 		if err != nil || c.Evidence != nil || c.Nodes([]string{"n"})[0].Reports {
 			t.Errorf("%s: %v, %v; want nothing", name, c.Evidence, err)
 		}
@@ -73,10 +73,10 @@ func TestCollectNothing(t *testing.T) {
 
 // TestCollectDamaged names the record that is no evidence.
 func TestCollectDamaged(t *testing.T) {
-	if _, err := report.Collect("", "e", []byte("no evidence"), nil); err == nil || !strings.Contains(err.Error(), "settled") {
-		t.Errorf("damaged settled evidence: %v", err)
+	if _, err := report.Collect(report.Content{Etag: "e"}, []byte("no evidence"), nil); err == nil || !strings.Contains(err.Error(), "compacted") {
+		t.Errorf("damaged compacted evidence: %v", err)
 	}
-	_, err := report.Collect("", "e", record(t, nil), []report.Published{{Node: "n1", Value: []byte("no evidence")}})
+	_, err := report.Collect(report.Content{Etag: "e"}, record(t, nil), []report.Published{{Node: "n1", Value: []byte("no evidence")}})
 	if err == nil || !strings.Contains(err.Error(), "n1") {
 		t.Errorf("damaged evidence of n1: %v", err)
 	}

@@ -11,21 +11,21 @@ import (
 
 // reportCounts turns counts as they are kept into those of a report.
 func reportCounts(c *evidencepb.Counts) *adminpb.Report_ReportCounts {
-	allows := &adminpb.Report_VerdictCounts{
+	allows := &adminpb.Report_ResultCounts{
 		UnchangedCount: c.GetBothAllow(), ResponseChangedCount: c.GetAllowedChanged(),
-		VerdictChangedCount: c.GetNewlyDenied(), FailedCount: c.GetAllowedFailed(),
+		ResultChangedCount: c.GetNewlyDenied(), FailedCount: c.GetAllowedFailed(),
 	}
-	denies := &adminpb.Report_VerdictCounts{
+	denies := &adminpb.Report_ResultCounts{
 		UnchangedCount: c.GetBothDeny(), ResponseChangedCount: c.GetDeniedChanged(),
-		VerdictChangedCount: c.GetNewlyAllowed(), FailedCount: c.GetDeniedFailed(),
+		ResultChangedCount: c.GetNewlyAllowed(), FailedCount: c.GetDeniedFailed(),
 	}
-	for _, v := range []*adminpb.Report_VerdictCounts{allows, denies} {
-		v.RequestCount = v.UnchangedCount + v.ResponseChangedCount + v.VerdictChangedCount + v.FailedCount
+	for _, v := range []*adminpb.Report_ResultCounts{allows, denies} {
+		v.RequestCount = v.UnchangedCount + v.ResponseChangedCount + v.ResultChangedCount + v.FailedCount
 	}
 	out := &adminpb.Report_ReportCounts{
 		RequestCount:     allows.RequestCount + denies.RequestCount,
 		UnchangedCount:   allows.UnchangedCount + denies.UnchangedCount,
-		NewlyDeniedCount: allows.VerdictChangedCount, NewlyAllowedCount: denies.VerdictChangedCount,
+		NewlyDeniedCount: allows.ResultChangedCount, NewlyAllowedCount: denies.ResultChangedCount,
 		ResponseChangedCount: allows.ResponseChangedCount + denies.ResponseChangedCount,
 		FailedCount:          allows.FailedCount + denies.FailedCount,
 		LiveFailedCount:      c.GetLiveFailed(), DroppedCount: c.GetDropped(),
@@ -109,9 +109,10 @@ func addCounts(to, from *evidencepb.Counts) {
 func callers(counts *adminpb.Report_ReportCounts, pairs []*evidencepb.Pair) int64 {
 	var stored [][]byte
 	for _, p := range pairs {
-		stored = append(stored, p.GetCallers())
+		stored = append(stored, p.GetAllowedCallers().GetSet(), p.GetNewlyAllowedCallers().GetSet())
 	}
-	return min(evidence.Callers(stored...), Allowed(counts))
+	n, _ := evidence.PairCallers(stored...)
+	return min(n, Allowed(counts))
 }
 
 // endpoints returns how many distinct methods and patterns such requests have.
@@ -132,6 +133,7 @@ func setCounts(r *adminpb.Report, p *evidencepb.Pair) {
 	r.StartTime = p.GetFirstTime()
 	var c *adminpb.Report_ReportCounts
 	c, r.Estimate, r.EstimatedShares = countsOf(p)
+	r.Bounds, r.WeekHours = boundsOf(c, r.Estimate, r.EstimatedShares, p), evidence.Hours(p.GetHours())
 	r.RequestCount, r.UnchangedCount, r.NewlyDeniedCount = c.RequestCount, c.UnchangedCount, c.NewlyDeniedCount
 	r.NewlyAllowedCount, r.ResponseChangedCount = c.NewlyAllowedCount, c.ResponseChangedCount
 	r.FailedCount, r.LiveFailedCount, r.DroppedCount = c.FailedCount, c.LiveFailedCount, c.DroppedCount

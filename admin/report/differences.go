@@ -157,8 +157,7 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 		func() { addOthers(r, make(map[adminpb.Report_Kind]int64), 0) },
 		func() { shortenAcceptances(r) },
 		func() {
-			r.OtherChangedRuleCount += int32(len(r.ChangedRules))
-			r.ChangedRules, r.ChangedData, r.Drops, r.SilentNodes = nil, nil, nil, nil
+			r.Items, r.Drops, r.SilentNodes, r.WeekHours, r.AllPairsBounds = nil, nil, nil, nil, nil
 		},
 	)
 	for _, step := range steps {
@@ -170,10 +169,11 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 	return r
 }
 
-// shortenAcceptances leaves of acceptances who accepted which group, and the beginning of why.
+// shortenAcceptances leaves of acceptances who accepted which group or item, and the beginning of
+// why.
 func shortenAcceptances(r *adminpb.Report) {
 	for _, a := range r.GetAcceptances() {
-		a.Difference, a.Reason = nil, aip.Cut(a.Reason, maxKeptReason)
+		a.Difference, a.Item, a.Reason = nil, nil, aip.Cut(a.Reason, maxKeptReason)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// verdict is what comes of holding a report against one requirement.
-type verdict struct {
+// judgement is what comes of holding a report against one requirement.
+type judgement struct {
 	// have and need are texts for people.
 	have, need string
 	met        bool
@@ -22,7 +22,9 @@ type measured struct {
 	// if they stand for themselves.
 	counts, estimate *adminpb.Report_ReportCounts
 	// shares say how sure the estimate is.
-	shares   []*adminpb.Report_EstimatedShare
+	shares []*adminpb.Report_EstimatedShare
+	// bounds are what they exclude.
+	bounds   []*adminpb.Report_Bound
 	duration time.Duration
 	scope    adminpb.CommitRequirements_Scope
 	// committer is who would commit.
@@ -42,12 +44,12 @@ func measure(r *adminpb.Report, scope adminpb.CommitRequirements_Scope) measured
 	if scope != adminpb.CommitRequirements_ALL_PAIRS {
 		return measured{
 			report: r, counts: Counts(r), estimate: r.GetEstimate(), shares: r.GetEstimatedShares(),
-			duration: r.GetActiveDuration().AsDuration(),
+			bounds: r.GetBounds(), duration: r.GetActiveDuration().AsDuration(),
 		}
 	}
 	return measured{
 		report: r, counts: r.GetAllPairs(), estimate: r.GetAllPairsEstimate(), shares: r.GetAllPairsEstimatedShares(),
-		duration: r.GetAllPairsActiveDuration().AsDuration(), scope: scope,
+		bounds: r.GetAllPairsBounds(), duration: r.GetAllPairsActiveDuration().AsDuration(), scope: scope,
 	}
 }
 
@@ -67,7 +69,7 @@ func (m measured) scoped(text string) string {
 
 // Judge holds a report against requirements, which may be nil. There is one result for each
 // field that is set but the scope, in the order of [Format]. Of the report it reads the
-// counts, what they stand for and how sure that is, the durations, the changed rules and the numbers of nodes. by is
+// counts, what they stand for and how sure that is, the bounds, the durations, the numbers of items and those of nodes. by is
 // who would commit.
 func Judge(
 	r *adminpb.CommitRequirements, source adminpb.Report_RequirementResult_Source, report *adminpb.Report, by Committer,
@@ -122,6 +124,10 @@ func OnlyAwaitsCommitter(report *adminpb.Report) bool {
 	}
 	return len(unmet) > 0
 }
+
+// DemandsItems reports whether requirements, which may be nil, are about the items in which the
+// policies differ.
+func DemandsItems(r *adminpb.CommitRequirements) bool { return r != nil && r.MinChangedCoverage != nil }
 
 // Demands reports whether requirements demand anything: those that are nil, or have a scope
 // alone, do not.

@@ -5,19 +5,18 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 )
 
-// rules are so many rules that differ, of which the first ones were evaluated.
-func rules(all, evaluated int) []*adminpb.Report_ChangedRule {
-	var out []*adminpb.Report_ChangedRule
-	for i := range all {
-		out = append(out, &adminpb.Report_ChangedRule{EvaluatedFalse: i < evaluated})
-	}
-	return out
+// withItems sets how many items a report has, how many of them were seen, and how many accepted.
+func withItems(r *adminpb.Report, all, seen, accepted int64) *adminpb.Report {
+	r.ItemCount, r.SeenItemCount, r.AcceptedItemCount = all, seen, accepted
+	r.ChangedCoverage = proto.Float64(float64(seen+accepted) / float64(max(1, all)))
+	return r
 }
 
 // counted are the counts of a report: 6,212 requests that the live policy allows, 2,908 that it
@@ -26,8 +25,8 @@ func counted() *adminpb.Report_ReportCounts {
 	return &adminpb.Report_ReportCounts{
 		RequestCount: 9120, UnchangedCount: 8109, NewlyDeniedCount: 90, NewlyAllowedCount: 1, ResponseChangedCount: 912, FailedCount: 8,
 		LiveFailedCount: 2, DroppedCount: 880, LostCount: 12, CallerCount: 7, EndpointCount: 3,
-		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 6212, UnchangedCount: 5203, ResponseChangedCount: 912, VerdictChangedCount: 90, FailedCount: 7},
-		PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 2908, UnchangedCount: 2906, VerdictChangedCount: 1, FailedCount: 1},
+		PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 6212, UnchangedCount: 5203, ResponseChangedCount: 912, ResultChangedCount: 90, FailedCount: 7},
+		PolicyDenies: &adminpb.Report_ResultCounts{RequestCount: 2908, UnchangedCount: 2906, ResultChangedCount: 1, FailedCount: 1},
 	}
 }
 
@@ -37,15 +36,16 @@ func TestJudge(t *testing.T) {
 	compared.ActiveDuration = durationpb.New(52*time.Minute + 10*time.Second + 500*time.Millisecond)
 	compared.AllPairs = &adminpb.Report_ReportCounts{
 		RequestCount: 1234567, NewlyDeniedCount: 4, NewlyAllowedCount: 1, FailedCount: 10, CallerCount: 40, EndpointCount: 5,
-		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 1234560}, PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 7},
+		PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 1234560}, PolicyDenies: &adminpb.Report_ResultCounts{RequestCount: 7},
 	}
 	compared.AllPairsActiveDuration = durationpb.New(26 * time.Hour)
-	compared.NodeCount, compared.ReportingNodeCount, compared.ChangedRules = 5, 3, rules(5, 4)
+	compared.NodeCount, compared.ReportingNodeCount = 5, 3
+	withItems(compared, 5, 3, 1)
 
 	// Chance chose one of eight requests: counts are of those, and shares of what they stand for.
 	sampled := report.WithCounts(counted())
 	sampled.Estimate = counted()
-	for _, n := range []*int64{&sampled.Estimate.NewlyDeniedCount, &sampled.Estimate.PolicyAllows.VerdictChangedCount} {
+	for _, n := range []*int64{&sampled.Estimate.NewlyDeniedCount, &sampled.Estimate.PolicyAllows.ResultChangedCount} {
 		*n *= 8
 	}
 	sampled.Estimate.PolicyAllows.RequestCount += 7 * 90
@@ -62,13 +62,13 @@ func TestJudge(t *testing.T) {
 		{Kind: adminpb.Report_NEWLY_DENIED, RequestCount: 80}, {Kind: adminpb.Report_FAILED, RequestCount: 8},
 	}
 	refused := report.WithCounts(&adminpb.Report_ReportCounts{
-		RequestCount: 10000, UnchangedCount: 10000, PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 10000, UnchangedCount: 10000},
+		RequestCount: 10000, UnchangedCount: 10000, PolicyDenies: &adminpb.Report_ResultCounts{RequestCount: 10000, UnchangedCount: 10000},
 	})
-	unknown := report.WithCounts(&adminpb.Report_ReportCounts{RequestCount: 9, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 9}})
+	unknown := report.WithCounts(&adminpb.Report_ReportCounts{RequestCount: 9, PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 9}})
 	failing := report.WithCounts(&adminpb.Report_ReportCounts{LiveFailedCount: 9})
 
-	examining := &adminpb.Report{RequestCount: 9, PendingRequestCount: 1234, UnexaminedRequestCount: 2, ChangedRules: rules(5, 4)}
-	unexamined := &adminpb.Report{RequestCount: 9, UnexaminedRequestCount: 2}
+	examining := withItems(&adminpb.Report{RequestCount: 9, PendingRequestCount: 1234, UnexaminedRequestCount: 2}, 5, 4, 0)
+	unexamined := withItems(&adminpb.Report{RequestCount: 9, UnexaminedRequestCount: 2}, 5, 0, 0)
 	never := &adminpb.Report{}
 	for _, test := range []struct {
 		requirements string
@@ -76,7 +76,7 @@ func TestJudge(t *testing.T) {
 		have, need   string
 		met, never   bool
 	}{
-		// What one side allows counts, whoever else sends what.
+		// What one side allows counts, anyone else who sends what.
 		{"requests>=10000", compared, "6,213 (2,907 more that both deny do not count)", "at least 10,000", false, false},
 		{"requests>=6213", compared, "6,213 (2,907 more that both deny do not count)", "at least 6,213", true, false},
 		{"requests>=1000000,scope=all-pairs", compared, "1,234,561 (6 more that both deny do not count) over all pairs", "at least 1,000,000", true, false},
@@ -116,8 +116,8 @@ func TestJudge(t *testing.T) {
 		{"newly-allowed<=20%,scope=all-pairs", compared, "14.3% (1 of 7 requests that the live policy denies) over all pairs", "at most 20%", true, false},
 		{"newly-allowed=0%", refused, "0% (0 of 10,000 requests that the live policy denies)", "at most 0%", true, false},
 		{"response-changed<=911", compared, "912", "at most 911", false, true},
-		{"response-changed<=10.11%", compared, "10.1% (912 of 9,021 requests with the same verdict)", "at most 10.11%", true, false},
-		{"response-changed<=10.1%", compared, "10.1% (912 of 9,021 requests with the same verdict)", "at most 10.1%", false, false},
+		{"response-changed<=10.11%", compared, "10.1% (912 of 9,021 requests with the same result)", "at most 10.11%", true, false},
+		{"response-changed<=10.1%", compared, "10.1% (912 of 9,021 requests with the same result)", "at most 10.1%", false, false},
 
 		// What the live policy failed to decide is no failure of the experiment: it was not compared.
 		{"failed<=7", compared, "8", "at most 7", false, true},
@@ -159,17 +159,13 @@ func TestJudge(t *testing.T) {
 		{"newly-denied<=9", accepted, "10, 80 accepted ones apart", "at most 9", false, true},
 		{"newly-denied<=0.2%", accepted, "0.161% (10 of 6,212 requests that the live policy allows), 80 accepted ones apart", "at most 0.2%", true, false},
 		{"failed=0", accepted, "0, 8 accepted ones apart", "at most 0", true, false},
-		{"changed-rules>=90%", examining, "80% (4 of 5), 1,234 still being examined", "at least 90%", false, false},
-		{"changed-rules>=80%", examining, "80% (4 of 5)", "at least 80%", true, false},
-		{"changed-rules>=80%", unexamined, "not known, 2 could not be examined: only more traffic shows more", "at least 80%", false, false},
-		{"changed-rules>=80%", compared, "80% (4 of 5)", "at least 80%", true, false},
-		{"changed-rules>=100%", compared, "80% (4 of 5)", "at least 100%", false, false},
-		{
-			"changed-rules>=50%", &adminpb.Report{ChangedRules: rules(4, 4), OtherChangedRuleCount: 5},
-			"44.4% (4 of 9)", "at least 50%", false, false,
-		},
-		{"changed-rules>=100%", &adminpb.Report{RequestCount: 1}, "no rule differs", "at least 100%", true, false},
-		{"changed-rules>=80%", never, "nothing compared", "at least 80%", false, false},
+		{"changed>=90%", examining, "80% (4 of 5), 1,234 still being examined", "at least 90%", false, false},
+		{"changed>=80%", examining, "80% (4 of 5)", "at least 80%", true, false},
+		{"changed>=80%", unexamined, "0% (0 of 5), 2 could not be examined: only more traffic shows more", "at least 80%", false, false},
+		{"changed>=80%", compared, "80% (4 of 5)", "at least 80%", true, false},
+		{"changed>=100%", compared, "80% (4 of 5)", "at least 100%", false, false},
+		{"changed>=100%", withItems(&adminpb.Report{RequestCount: 1}, 0, 0, 0), "nothing differs", "at least 100%", true, false},
+		{"changed>=80%", &adminpb.Report{RequestCount: 1}, "not known: it cannot be found out in what the policies differ", "at least 80%", false, true},
 		{"all-nodes", compared, "3 of 5 nodes", "all nodes", false, false},
 		{"all-nodes", &adminpb.Report{NodeCount: 2, ReportingNodeCount: 2}, "2 of 2 nodes", "all nodes", true, false},
 		{"all-nodes", never, "no live node with the policy", "all nodes", false, false},
@@ -194,7 +190,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestDifferentCommitter: whoever has set the policy cannot commit it, and where it is not known
+// TestDifferentCommitter: anyone who has set the policy cannot commit it, and where it is not known
 // who has, nobody can.
 func TestDifferentCommitter(t *testing.T) {
 	r, err := report.Parse(report.DifferentCommitter)
@@ -239,7 +235,7 @@ func TestSetResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	two := &adminpb.Report_ReportCounts{RequestCount: 2, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 2}}
+	two := &adminpb.Report_ReportCounts{RequestCount: 2, PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 2}}
 	r := report.WithCounts(two)
 	r.NodeCount, r.ReportingNodeCount, r.AllPairs = 1, 1, two
 	report.SetResults(r, location, call, report.Committer{})
@@ -285,7 +281,7 @@ func TestDemands(t *testing.T) {
 }
 
 // TestUnjudged: what changes who gets in, and more than 1 % that was not compared, has to be judged
-// by some requirement, whoever asks for it; a response that changed has not.
+// by some requirement, anyone who asks for it; a response that changed has not.
 func TestUnjudged(t *testing.T) {
 	counts := &adminpb.Report{RequestCount: 100, NewlyDeniedCount: 1, NewlyAllowedCount: 2, FailedCount: 3, ResponseChangedCount: 4, LiveFailedCount: 1}
 	for _, c := range []struct {
@@ -293,14 +289,16 @@ func TestUnjudged(t *testing.T) {
 		report               *adminpb.Report
 	}{
 		{"", "", "", counts},
-		{"", "requests>=1", "newly-denied newly-allowed failed", counts},
-		{"", "requests>=1,newly-denied<=1%", "newly-allowed failed", counts},
-		{"newly-allowed<=2", "newly-denied<=1,failed<=100%", "", counts},
-		{"requests>=1", "", "newly-denied newly-allowed failed", counts},
-		{"", "requests>=1", "", &adminpb.Report{RequestCount: 198, ResponseChangedCount: 4, LiveFailedCount: 1, DroppedCount: 1}},
+		{"", "requests>=1", "newly-denied newly-allowed response-changed failed", counts},
+		{"", "requests>=1,newly-denied<=1%", "newly-allowed response-changed failed", counts},
+		{"newly-allowed<=2", "newly-denied<=1,failed<=100%", "response-changed", counts},
+		{"newly-allowed<=2,response-changed<=100%", "newly-denied<=1,failed<=100%", "", counts},
+		{"requests>=1", "", "newly-denied newly-allowed response-changed failed", counts},
+		{"", "requests>=1,response-changed<=4", "", &adminpb.Report{RequestCount: 198, ResponseChangedCount: 4, LiveFailedCount: 1, DroppedCount: 1}},
 		{"", "requests>=1", "dropped", &adminpb.Report{RequestCount: 197, LiveFailedCount: 1, DroppedCount: 1}},
 		{"", "requests>=1,dropped<=50", "", &adminpb.Report{RequestCount: 100, LiveFailedCount: 5, DroppedCount: 9}},
 	} {
+		withItems(c.report, 0, 0, 0)
 		location, err := report.Parse(c.location)
 		if err != nil {
 			t.Fatal(err)

@@ -58,15 +58,17 @@ func Names() []string {
 //	newly-denied=0        none of them is newly denied
 //	newly-denied<=0.1%    at most this share of those that the live policy allows
 //	newly-allowed<=0.1%   at most this share of those that the live policy denies
-//	response-changed<=1%  at most this share of those with the same verdict
+//	newly-denied<=1%@95   at most this share of callers, with a confidence of 95 %; newly-allowed, too
+//	response-changed<=1%  at most this share of those with the same result
 //	failed<=0.1%          at most this share of those compared
 //	dropped<=1%           at most this share of all requests was not compared
-//	changed-rules>=80%    at least this share of the rules that differ was evaluated
+//	changed>=80%          at least this share of the items in which they differ was seen or accepted
 //	all-nodes             every live node that has the policy reports
-//	different-committer   whoever commits has never set the policy of the experiment
+//	different-committer   anyone who commits has never set the policy of the experiment
 //	scope=all-pairs       with whatever live policy, instead of present-pair
 //
-// Without the % each of these limits is on a count. The error names the term, the rule and the
+// Without the % each of these limits is on a count. A bound is of requests where callers are not known,
+// and always with /requests behind it: newly-denied<=0.1%@95/requests. The error names the term, the rule and the
 // fix.
 func Parse(text string) (*adminpb.CommitRequirements, error) {
 	r := &adminpb.CommitRequirements{}
@@ -110,27 +112,50 @@ func findTerm(term string) (requirement, string, error) {
 		return requirement{}, "", unknownName(term)
 	}
 	name, given, value := parts[1], operator(parts[2]), parts[3]
-	form := countForm
-	if strings.HasSuffix(value, "%") {
-		form = shareForm
-	}
-	var found []requirement
-	for _, q := range requirements {
-		if q.name == name {
-			found = append(found, q)
-		}
-	}
-	if len(found) == 0 && name != "" && strings.Trim(name, "0123456789") == "" {
-		return requirement{}, "", errNumberName
-	}
-	if len(found) == 0 {
-		return requirement{}, "", unknownName(name)
+	form := formOf(value)
+	found, err := named(name)
+	if err != nil {
+		return requirement{}, "", err
 	}
 	q := found[0]
 	if i := slices.IndexFunc(found, func(q requirement) bool { return q.form == form }); i >= 0 {
 		q = found[i]
 	}
+	if (form == boundForm || form == requestBoundForm) && q.form != form && q.operator == atMost {
+		return q, "", fmt.Errorf("%s has no bound at 95%%, as newly-denied and newly-allowed have: write it without @", q.name)
+	}
 	return q, value, checkOperator(q, given, value)
+}
+
+// named returns the requirements of a name, one for each form; an error if there are none.
+func named(name string) (found []requirement, err error) {
+	for _, q := range requirements {
+		if q.name == name {
+			found = append(found, q)
+		}
+	}
+	switch {
+	case len(found) > 0:
+		return found, nil
+	case name != "" && strings.Trim(name, "0123456789") == "":
+		return nil, errNumberName
+	default:
+		return nil, unknownName(name)
+	}
+}
+
+// formOf returns the form that a number has.
+func formOf(value string) form {
+	switch {
+	case strings.Contains(value, "@") && strings.HasSuffix(value, ofRequests):
+		return requestBoundForm
+	case strings.Contains(value, "@"):
+		return boundForm
+	case strings.HasSuffix(value, "%"):
+		return shareForm
+	default:
+		return countForm
+	}
 }
 
 // errNumberName is that of the second half of 10,000 or 0,1%.
@@ -150,7 +175,13 @@ func checkOperator(q requirement, given operator, value string) error {
 		return nil
 	case given == equals && q.operator == atMost && strings.Trim(strings.TrimSuffix(value, "%"), "0.") == "":
 		return nil // at most none is none
+	default:
+		return wrongOperator(q, value)
 	}
+}
+
+// wrongOperator says which operator a requirement has.
+func wrongOperator(q requirement, value string) error {
 	// What is advised has to be right itself, so a wrong value comes before a wrong operator.
 	if err := q.set(&adminpb.CommitRequirements{}, value); err != nil {
 		return err
@@ -169,7 +200,7 @@ func checkOperator(q requirement, given operator, value string) error {
 func (q requirement) example() string {
 	value := map[form]string{countForm: "10000", shareForm: "80%", durationForm: "1h", choiceForm: allPairs}[q.form]
 	if q.operator == atMost {
-		value = map[form]string{countForm: "0", shareForm: "0.1%"}[q.form]
+		value = map[form]string{countForm: "0", shareForm: "0.1%", boundForm: "0.1%@95", requestBoundForm: "0.1%@95/requests"}[q.form]
 	}
 	return q.term(value)
 }
@@ -187,11 +218,11 @@ func unknownName(name string) error {
 var aliases = map[string]string{
 	"request": "requests", "request-count": "requests", "min-request-count": "requests", "count": "requests",
 	"denied": "newly-denied", "newly_denied": "newly-denied", "allowed": "newly-allowed", "newly_allowed": "newly-allowed",
-	"changed": "response-changed", "failures": "failed", "errors": "failed", "drops": "dropped", "nodes": "all-nodes",
+	"failures": "failed", "errors": "failed", "drops": "dropped", "nodes": "all-nodes",
 	"caller": "callers", "principals": "callers", "users": "callers", "min-caller-count": "callers",
 	"endpoint": "endpoints", "paths": "endpoints", "routes": "endpoints", "min-endpoint-count": "endpoints",
 	"lost": dropped, "four-eyes": DifferentCommitter, "committer": DifferentCommitter, "require-different-committer": DifferentCommitter,
-	"coverage": "changed-rules", "rules": "changed-rules", "time": "duration", "min-duration": "duration", "pairs": "scope",
+	"coverage": changed, "rules": changed, "changed-rules": changed, "items": changed, "time": "duration", "min-duration": "duration", "pairs": "scope",
 }
 
 // nearest returns the name that is meant by a misspelt one; empty if none is near.

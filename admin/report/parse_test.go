@@ -15,8 +15,9 @@ import (
 )
 
 // everything has each field set.
-const everything = "requests>=10000,callers>=20,endpoints>=5,duration>=1h30m,newly-denied=0,newly-denied<=0.1%,newly-allowed<=3,newly-allowed=0%," +
-	"response-changed<=12,response-changed<=12.5%,failed=0,failed<=100%,dropped<=7,dropped<=1%,changed-rules>=80%,all-nodes," +
+const everything = "requests>=10000,callers>=20,endpoints>=5,duration>=1h30m,newly-denied=0,newly-denied<=0.1%,newly-denied<=0.5%@95," +
+	"newly-denied<=0.25%@95/requests,newly-allowed<=3,newly-allowed=0%,newly-allowed<=1%@95,newly-allowed<=100%@95/requests," +
+	"response-changed<=12,response-changed<=12.5%,failed=0,failed<=100%,dropped<=7,dropped<=1%,changed>=80%,all-nodes," +
 	"scope=all-pairs"
 
 func TestParse(t *testing.T) {
@@ -34,7 +35,7 @@ func TestParse(t *testing.T) {
 		"failed<=0.1%":             {MaxFailedRatio: proto.Float64(0.001)},
 		"failed<=0.1%,failed<=9":   {MaxFailedRatio: proto.Float64(0.001), MaxFailedCount: proto.Int64(9)},
 		"dropped<=100%":            {MaxDroppedRatio: proto.Float64(1)},
-		"changed-rules>=66.67%":    {MinChangedRuleCoverage: proto.Float64(0.6667)},
+		"changed>=66.67%":          {MinChangedCoverage: proto.Float64(0.6667)},
 		"all-nodes":                {RequireAllNodes: true},
 		"different-committer":      {RequireDifferentCommitter: true},
 		"scope=present-pair":       {Scope: adminpb.CommitRequirements_PRESENT_PAIR},
@@ -48,10 +49,12 @@ func TestParse(t *testing.T) {
 			MinRequestCount: 10000, MinCallerCount: 20, MinEndpointCount: 5, MinDuration: durationpb.New(90 * time.Minute),
 			MaxNewlyDeniedCount: proto.Int64(0), MaxNewlyDeniedRatio: proto.Float64(0.001),
 			MaxNewlyAllowedCount: proto.Int64(3), MaxNewlyAllowedRatio: proto.Float64(0),
+			MaxNewlyDeniedBound: proto.Float64(0.005), MaxNewlyDeniedRequestBound: proto.Float64(0.0025),
+			MaxNewlyAllowedBound: proto.Float64(0.01), MaxNewlyAllowedRequestBound: proto.Float64(1),
 			MaxResponseChangedCount: proto.Int64(12), MaxResponseChangedRatio: proto.Float64(0.125),
 			MaxFailedCount: proto.Int64(0), MaxFailedRatio: proto.Float64(1),
 			MaxDroppedCount: proto.Int64(7), MaxDroppedRatio: proto.Float64(0.01),
-			MinChangedRuleCoverage: proto.Float64(0.8), RequireAllNodes: true, Scope: adminpb.CommitRequirements_ALL_PAIRS,
+			MinChangedCoverage: proto.Float64(0.8), RequireAllNodes: true, Scope: adminpb.CommitRequirements_ALL_PAIRS,
 		},
 	} {
 		got, err := report.Parse(text)
@@ -73,6 +76,18 @@ func TestParseErrors(t *testing.T) {
 		"denied=0":                       "did you mean newly-denied?",
 		"min-request-count>=5":           "did you mean requests?",
 		"all_nodes":                      "did you mean all-nodes?",
+		"newly-denied<=1%@99":            "a bound is a percentage up to 100% with @95 behind it, such as 0.1%@95, or 0.1%@95/requests",
+		"newly-denied<=1@95":             "a bound is a percentage",
+		"newly-denied<=1%@95/callers":    "a bound is a percentage",
+		"newly-denied<=101%@95":          "a bound is a percentage",
+		"newly-denied<=0%@95":            "a bound is above 0%",
+		"newly-allowed=0%@95/requests":   "a bound is above 0%",
+		"newly-denied=1%@95":             "newly-denied is a maximum: write newly-denied<=1%@95",
+		"newly-denied>=1%@95/requests":   "newly-denied is a maximum: write newly-denied<=1%@95/requests",
+		"failed<=1%@95":                  "failed has no bound at 95%, as newly-denied and newly-allowed have: write it without @",
+		"dropped<=1%@95/requests":        "dropped has no bound at 95%",
+		"changed-rules>=100%":            "did you mean changed?",
+		"coverage>=100%":                 "did you mean changed?",
 		"zebra=1":                        "there is no such requirement; there are requests,",
 		"requests<=5":                    "requests is a minimum: write requests>=5",
 		"requests=5":                     "requests is a minimum: write requests>=5",
@@ -100,7 +115,7 @@ func TestParseErrors(t *testing.T) {
 		"failed<=-1%":                    "a share is a percentage from 0% to 100%",
 		"failed<=NaN%":                   "a share is a percentage from 0% to 100%",
 		"failed<=1e-3%":                  "a share is a percentage from 0% to 100%",
-		"changed-rules>=80":              "a share is a percentage",
+		"changed>=80":                    "a share is a percentage",
 		"duration>=10":                   "a duration has a unit, such as 30m, 1h30m or 7d",
 		"duration>=-1h":                  "a duration has a unit",
 		"duration>=1h-5m":                "a duration has a unit",
@@ -145,7 +160,8 @@ func TestFormat(t *testing.T) {
 		"duration>=1d":           "duration>=24h",
 		"failed<=00.10%":         "failed<=0.1%",
 		"failed<=12.3450%":       "failed<=12.345%",
-		"failed<=0.000001%":      "failed<=0.000001%",
+		"newly-denied <= 0.10%@95/requests,newly-denied<=1%@95,newly-denied<=2%": "newly-denied<=2%,newly-denied<=1%@95,newly-denied<=0.1%@95/requests",
+		"failed<=0.000001%": "failed<=0.000001%",
 	} {
 		r, err := report.Parse(text)
 		if got := report.Format(r); err != nil || got != want {
@@ -164,7 +180,7 @@ func TestFormat(t *testing.T) {
 // the API takes it.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"", everything, "requests>=1,scope=present-pair", "failed<=0.1", "duration>=1d1h1.5s", "all-nodes=", "newly-denied=0%", ",",
+		"", everything, "requests>=1,scope=present-pair", "failed<=0.1", "newly-denied<=0.10%@95", "newly-allowed<=5%@95/requests", "duration>=1d1h1.5s", "all-nodes=", "newly-denied=0%", ",",
 	} {
 		f.Add(seed)
 	}

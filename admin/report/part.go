@@ -47,11 +47,7 @@ func (p Part) Sureness() string {
 
 // asSure is "as sure as 48 requests".
 func (p Part) asSure() string {
-	n := int64(p.Effective)
-	if n == 1 {
-		return "as sure as 1 request"
-	}
-	return "as sure as " + Number(n) + " requests"
+	return "as sure as " + Counted(int64(p.Effective), "request")
 }
 
 // whole is what the requests of a kind are a part of.
@@ -69,7 +65,7 @@ var wholes = map[adminpb.Report_Kind]whole{
 		"that the live policy denies", func(c *adminpb.Report_ReportCounts) int64 { return c.GetPolicyDenies().GetRequestCount() },
 	},
 	adminpb.Report_RESPONSE_CHANGED: {
-		"with the same verdict", func(c *adminpb.Report_ReportCounts) int64 { return c.GetUnchangedCount() + c.GetResponseChangedCount() },
+		"with the same result", func(c *adminpb.Report_ReportCounts) int64 { return c.GetUnchangedCount() + c.GetResponseChangedCount() },
 	},
 	adminpb.Report_FAILED: {"compared", (*adminpb.Report_ReportCounts).GetRequestCount},
 }

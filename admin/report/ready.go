@@ -7,15 +7,17 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// decisive are the requirements on what decides whether a report can be trusted and who gets in,
-// with how many requests of a report are such. A response that changed lets nobody in and locks
-// nobody out. Of up to a hundredth that was not compared nobody has to say anything.
+// decisive are the requirements on what decides whether a report can be trusted and what those get who are let
+// in, with how many requests of a report are such, or items. A response is among them: what a header says to the
+// service behind may be a role. Of up to a hundredth that was not compared nobody has to say anything. Where it
+// cannot be found out in what the policies differ, that is one item that nobody has seen.
 var decisive = []struct {
 	name  string
 	count func(*adminpb.Report) int64
 }{
 	{newlyDenied, notAccepted(adminpb.Report_NEWLY_DENIED)},
 	{newlyAllowed, notAccepted(adminpb.Report_NEWLY_ALLOWED)},
+	{responseChanged, notAccepted(adminpb.Report_RESPONSE_CHANGED)},
 	{failed, notAccepted(adminpb.Report_FAILED)},
 	{dropped, func(r *adminpb.Report) int64 {
 		if !Incomplete(r) {
@@ -23,6 +25,12 @@ var decisive = []struct {
 		}
 		n, _ := NotCompared(Counts(r))
 		return n
+	}},
+	{changed, func(r *adminpb.Report) int64 {
+		if !ChangeKnown(r) {
+			return 1
+		}
+		return Unseen(r)
 	}},
 }
 
@@ -37,10 +45,10 @@ func notAccepted(kind adminpb.Report_Kind) func(*adminpb.Report) int64 {
 func Ready(r *adminpb.Report) bool { return r.GetRequirementsMet() && len(Unjudged(r)) == 0 }
 
 // Unjudged returns the names of the requirements that a list lacks for its report: there are
-// requests that would be newly denied, be newly allowed or fail, or more than 1 % that were not
-// compared, and none of the results is about them. So "requests>=10000,newly-denied=0" says nothing about a
-// stranger who gets in. A
-// report without requirements has none: nothing of it was judged.
+// requests that would be newly denied, newly allowed or answered differently, or fail, or more than 1 % that were not
+// compared, or items that no request has shown, and none of the results is about them. So
+// "requests>=10000,newly-denied=0" says nothing about a stranger who gets in. A report without
+// requirements has none: nothing of it was judged.
 func Unjudged(r *adminpb.Report) (names []string) {
 	if len(r.GetRequirements()) == 0 {
 		return nil
@@ -61,3 +69,6 @@ func nameOf(term string) string {
 	}
 	return term
 }
+
+// IsAboutItems reports whether a requirement, or its name, is about the items of the change.
+func IsAboutItems(term string) bool { return nameOf(term) == changed }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"understudy/admin/apierror"
 	"understudy/admin/audit"
 	"understudy/admin/content"
+	"understudy/admin/dataset"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/diagnostics"
 )
@@ -27,6 +29,7 @@ import (
 // Services are what is served. Its errors have an ErrorInfo, or are those of gRPC itself.
 type Services interface {
 	adminpb.PolicyPreviewServer
+	adminpb.DatasetsServer
 	longrunningpb.OperationsServer
 }
 
@@ -34,19 +37,20 @@ type Services interface {
 type Config struct {
 	// Services answer the calls. Required.
 	Services Services
-	// IAM says who may do what, beside them. Nil leaves it unimplemented.
+	// IAM says who may do what, next to them. Nil leaves it unimplemented.
 	IAM iampb.IAMPolicyServer
 	// Authenticator finds who calls, and Authorizer what they may: there are both or none.
-	// Nil means that whoever reaches the port may everything. The services check permissions
-	// themselves (iam.Guard); here it is done before a body is read.
+	// Nil means that anyone who reaches the port may everything.
 	Authenticator access.Authenticator
 	Authorizer    access.Authorizer
 	// Audit records the calls that change something, or were to, and the requests of nobody
-	// known; the services and IAM are Audited. Nil records nothing.
+	// known. Nil records nothing.
 	Audit *audit.Recorder
 	// MaxPolicySize is that of the services, in bytes: a body may have four times as much,
 	// which is room for how JSON writes a policy. Zero means DefaultPolicySize.
 	MaxPolicySize int
+	// MaxDatasetSize is that of the services, in bytes. Zero means dataset.DefaultSize.
+	MaxDatasetSize int
 	// Guard says by which names HTTP may ask.
 	Guard Guard
 	// Logger gets the panics of calls if there are no Panics. Nil means none.
@@ -61,12 +65,15 @@ type API struct {
 	services      Services
 	iam           iampb.IAMPolicyServer
 	authenticator access.Authenticator
-	authorizer    access.Authorizer
 	audit         *audit.Recorder
-	// maxBody is the size of the largest request, in bytes.
-	maxBody int
-	guard   Guard
-	panics  *diagnostics.Panics
+	// chain is before the services, and local leads to them through it.
+	chain *chain
+	local *local
+	// maxBody is the size of the largest request, in bytes, and maxDocument that of a document
+	// that is the body itself.
+	maxBody, maxDocument int
+	guard                Guard
+	panics               *diagnostics.Panics
 	// health is that of the gRPC services.
 	health    *health.Server
 	rpc, rest http.Handler
@@ -81,8 +88,9 @@ func New(c Config) (*API, error) {
 		return nil, errors.New("rest: Config.Authenticator and Config.Authorizer are required together: who calls means nothing without what they may")
 	}
 	a := &API{
-		services: c.Services, iam: c.IAM, authenticator: c.Authenticator, authorizer: c.Authorizer, audit: c.Audit,
+		services: c.Services, iam: c.IAM, authenticator: c.Authenticator, audit: c.Audit,
 		guard: c.Guard, panics: c.Panics, health: health.NewServer(), maxBody: 4 * cmp.Or(c.MaxPolicySize, content.DefaultPolicySize),
+		maxDocument: 2 * cmp.Or(c.MaxDatasetSize, dataset.DefaultSize), // room for white space
 	}
 	if a.panics == nil {
 		log := cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
@@ -94,7 +102,10 @@ func New(c Config) (*API, error) {
 	if a.iam == nil {
 		a.iam = iampb.UnimplementedIAMPolicyServer{}
 	}
-	gateway, err := newGateway(a.services, a.iam)
+	a.chain = &chain{authorizer: c.Authorizer, audit: c.Audit, panics: a.panics}
+	a.local = &local{chain: a.chain, methods: make(map[string]localMethod)}
+	a.register(a.local)
+	gateway, err := newGateway(a.local)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +139,8 @@ func (a *API) routed(next func(http.ResponseWriter, *http.Request, route)) http.
 		}
 		w, r, end := a.recorded(w, r, route)
 		defer end()
-		if err := cmp.Or(a.authorize(r, route), unread(r.Context())); err != nil {
+		ctx, err := a.mayCall(r, route)
+		if err = cmp.Or(err, unread(ctx)); err != nil {
 			audit.FromContext(r.Context()).End(err)
 			WriteError(w, err)
 			return
@@ -141,8 +153,21 @@ func (a *API) routed(next func(http.ResponseWriter, *http.Request, route)) http.
 			serveOpenAPI(w)
 			return
 		}
+		if r = r.WithContext(ctx); route.plain != nil {
+			route.plain(a, w, r, route)
+			return
+		}
 		next(w, r, route)
 	})
+}
+
+// mayCall asks whether the caller may make the call that a request is. The path says what it is
+// about, so nothing of the query or the body has been looked at.
+func (a *API) mayCall(r *http.Request, route route) (context.Context, error) {
+	if route.document {
+		return r.Context(), nil
+	}
+	return a.chain.authorize(r.Context(), route.rpc, route.resource(r.URL.EscapedPath()))
 }
 
 // rawPath has the gateway see the path as it was sent. It decodes what it matches,

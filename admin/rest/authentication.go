@@ -56,7 +56,7 @@ func open(r *http.Request) bool {
 	return isProbe(r) || !isGRPC(r) && r.URL.Path == "/openapi.json"
 }
 
-// WriteError sends an error in its envelope, for what is beside the API on the port. One that
+// WriteError sends an error in its envelope, for what is next to the API on the port. One that
 // is UNAUTHENTICATED has the challenge that RFC 9110, section 15.5.2 asks for.
 func WriteError(w http.ResponseWriter, err error) {
 	err = withInfo(err)

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -19,7 +18,7 @@ import (
 // *http.MaxBytesError. How long it may take is for the server to bound, with the read
 // deadline of the connection: what comes after it is an os.ErrDeadlineExceeded.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit))) //nolint:wrapcheck // as it is
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
 }
 
 // IsJSON reports whether the headers of a request say that its body is JSON, in UTF-8
@@ -57,7 +56,7 @@ func (a *API) checkBody(next http.Handler) func(http.ResponseWriter, *http.Reque
 		case err != nil:
 			writeStatus(w, http.StatusBadRequest, invalidJSON("The body could not be read to its end."))
 		case len(body) == 0 && route.body != "":
-			writeStatus(w, http.StatusBadRequest, apierror.Required(route.body, "It is the body of the call. It may be empty: {}."))
+			writeStatus(w, http.StatusBadRequest, apierror.Required(apierror.Field(route.body), "It is the body of the call. It may be empty: {}."))
 		case len(body) == 0:
 			r.Body = http.NoBody
 			next.ServeHTTP(w, r)
@@ -71,35 +70,13 @@ func (a *API) checkBody(next http.Handler) func(http.ResponseWriter, *http.Reque
 			writeStatus(w, http.StatusBadRequest, syntaxError(body))
 		default:
 			r.Body = io.NopCloser(bytes.NewReader(body))
-			held := &heldResponse{ResponseWriter: w, code: http.StatusOK}
-			background.Call(r.Context(), len(body), func(ctx context.Context) {
-				if err := checkNumbers(route.body, body); err != nil {
-					writeStatus(held, http.StatusBadRequest, err)
-					return
-				}
-				next.ServeHTTP(held, r.WithContext(ctx))
-			})
-			held.send()
+			var err error
+			background.Run(len(body), func() { err = checkNumbers(route.body, body) })
+			if err != nil {
+				writeStatus(w, http.StatusBadRequest, err)
+				return
+			}
+			next.ServeHTTP(w, r)
 		}
 	}
-}
-
-// heldResponse is a response that is sent when it is whole: a client that reads slowly must
-// not keep a place in the background.
-type heldResponse struct {
-	http.ResponseWriter
-	code int
-	body bytes.Buffer
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (a *heldResponse) WriteHeader(code int) { a.code = code }
-
-// Write implements http.ResponseWriter.
-func (a *heldResponse) Write(p []byte) (int, error) { return a.body.Write(p) }
-
-// send writes what was held. A client that went away is no error: the call was made.
-func (a *heldResponse) send() {
-	a.ResponseWriter.WriteHeader(a.code)
-	_, _ = a.ResponseWriter.Write(a.body.Bytes())
 }

@@ -12,7 +12,7 @@ import (
 	"understudy/admin/apierror"
 )
 
-// By default the API has no authentication and listens on a loopback address: whoever can
+// By default the API has no authentication and listens on a loopback address: anyone who can
 // reach that is taken for its owner. But a browser on the machine can reach it too, and
 // runs pages of other sites. Two attacks follow. A page may send requests that need no
 // permission of the server, such as a POST without a content type (cross-site request
@@ -23,7 +23,7 @@ import (
 
 // Guard is what every API on the port checks of a request before anything else.
 type Guard struct {
-	// Hosts are the names by which HTTP may ask, in lower case, beside localhost and
+	// Hosts are the names by which HTTP may ask, in lower case, next to localhost and
 	// addresses. Nil means any name: for a server that pages of other sites cannot reach.
 	Hosts []string
 }

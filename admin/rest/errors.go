@@ -2,7 +2,6 @@ package rest
 
 import (
 	"cmp"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -45,7 +44,7 @@ var quoted = regexp.MustCompile(`"[^"]*`)
 func bodyError(err error) error {
 	text := apierror.ProtoText(err)
 	if strings.Contains(text, "unknown field") {
-		field := strings.TrimPrefix(quoted.FindString(text), `"`)
+		field := apierror.Field(strings.TrimPrefix(quoted.FindString(text), `"`))
 		return apierror.Invalid(apierror.ReasonUnknownField, field, "The body has a field that the API does not have: "+text+".")
 	}
 	return invalidJSON("The body does not fit the API: " + text + ".")
@@ -77,26 +76,26 @@ func unsupportedMediaType() error {
 // unknownParameter refuses what would be ignored: a mistyped validateOnly would make a
 // change.
 func unknownParameter(name string) error {
-	return apierror.Invalid(apierror.ReasonUnknownParameter, name,
+	return apierror.Invalid(apierror.ReasonUnknownParameter, apierror.Field(name),
 		"The call has no such query parameter, or takes it from the path or the body.")
 }
 
 // repeatedParameter refuses what two programs read differently, of which one may
 // authorize the call.
 func repeatedParameter(name string) error {
-	return apierror.Invalid(apierror.ReasonInvalidParameter, name, "The parameter is given more than once.")
+	return apierror.Invalid(apierror.ReasonInvalidParameter, apierror.Field(name), "The parameter is given more than once.")
 }
 
 // twiceSpelled is repeatedParameter in two spellings, such as validateOnly and
 // validate_only.
 func twiceSpelled(name, other string) error {
-	return apierror.Invalid(apierror.ReasonInvalidParameter, name,
+	return apierror.Invalid(apierror.ReasonInvalidParameter, apierror.Field(name),
 		"The parameter is given twice, as "+apierror.Shown(other)+" too. Send one of the two spellings.")
 }
 
 // malformedValue says what a parameter looks like; nothing of its value.
 func malformedValue(name, form string) error {
-	return apierror.Invalid(apierror.ReasonInvalidParameter, name, cmp.Or(form, "Its value is of the wrong type."))
+	return apierror.Invalid(apierror.ReasonInvalidParameter, apierror.Field(name), cmp.Or(form, "Its value is of the wrong type."))
 }
 
 // invalidParameter repeats the text of the gateway, cut: it names the parameter and the
@@ -164,18 +163,9 @@ func withInfo(err error) error {
 }
 
 // writeError is the answer to a call that failed.
-func writeError(
-	_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error,
-) {
+func writeError(w http.ResponseWriter, err error) {
 	err = withInfo(uncarried(err).Err())
 	writeStatus(w, codeOf(status.Code(err)), err)
-}
-
-// routingError is writeRoutingError as the gateway calls it.
-func routingError(
-	_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int,
-) {
-	writeRoutingError(w, r)
 }
 
 // writeRoutingError is the answer to a call of nothing.
@@ -230,7 +220,7 @@ func checkNumbers(field string, body []byte) error {
 	if !errors.As(content.CheckExact(field, body), &inexact) {
 		return nil
 	}
-	return apierror.Invalid(apierror.ReasonInvalidField, apierror.Shown(inexact.Path), fmt.Sprintf(
+	return apierror.Invalid(apierror.ReasonInvalidField, apierror.Field(apierror.Shown(inexact.Path)), fmt.Sprintf(
 		"The number %s is not kept exactly: numbers are doubles (google.protobuf.Value). Write it as a string, and compare it as one.",
 		apierror.Shown(inexact.Number)))
 }

@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"context"
-
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/grpc"
@@ -10,19 +8,16 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/protobuf/proto"
 
-	"understudy/admin/apierror"
 	adminpb "understudy/admin/v1"
-	"understudy/authz/background"
-	"understudy/authz/diagnostics"
 )
+
+// messageRoom is for what is next to a document in its message, in bytes.
+const messageRoom = 64 << 10
 
 // newGRPC serves the API to gRPC clients, with health and reflection.
 func (a *API) newGRPC() *grpc.Server {
-	rpc := grpc.NewServer(grpc.MaxRecvMsgSize(a.maxBody),
-		grpc.UnaryInterceptor(a.recoverRPC))
-	adminpb.RegisterPolicyPreviewServer(rpc, a.services)
-	longrunningpb.RegisterOperationsServer(rpc, a.services)
-	iampb.RegisterIAMPolicyServer(rpc, a.iam)
+	rpc := grpc.NewServer(grpc.MaxRecvMsgSize(max(a.maxBody, a.maxDocument+messageRoom)), grpc.UnaryInterceptor(a.chain.intercept))
+	a.register(rpc)
 	grpc_health_v1.RegisterHealthServer(rpc, namedHealth{a.health})
 	reflection.Register(rpc)
 	for name := range rpc.GetServiceInfo() {
@@ -31,19 +26,12 @@ func (a *API) newGRPC() *grpc.Server {
 	return rpc
 }
 
-// recoverRPC is recovered for calls of gRPC, which run in threads of their own. It also sees to it that every error has its
-// ErrorInfo.
-func (a *API) recoverRPC(
-	ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
-) (response any, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			a.panics.Report(ctx, diagnostics.PanicAPI, cause)
-			err = apierror.Internal()
-		}
-	}()
-	background.Call(ctx, sizeOf(r), func(ctx context.Context) { response, err = handle(ctx, r) })
-	return response, withInfo(err)
+// register registers the services that the chain is before.
+func (a *API) register(to grpc.ServiceRegistrar) {
+	adminpb.RegisterPolicyPreviewServer(to, a.services)
+	adminpb.RegisterDatasetsServer(to, a.services)
+	longrunningpb.RegisterOperationsServer(to, a.services)
+	iampb.RegisterIAMPolicyServer(to, a.iam)
 }
 
 // sizeOf is the size of a message, in bytes.

@@ -29,7 +29,7 @@ func (nobodyKnown) Authenticate(*http.Request) (access.Principal, error) {
 
 // Authorize implements access.Authorizer.
 func (nobodyKnown) Authorize(_ context.Context, p access.Permission, resource string) error {
-	return apierror.PermissionDenied(string(p), resource)
+	return apierror.PermissionDenied(apierror.Permission(p), resource)
 }
 
 // Permitted implements access.Authorizer.
@@ -37,7 +37,7 @@ func (nobodyKnown) Permitted(context.Context, string, []access.Permission) ([]ac
 	return nil, nil
 }
 
-// TestHealthTakesLittleFromStrangers: probes need no credentials, and whoever has none has
+// TestHealthTakesLittleFromStrangers: probes need no credentials, and anyone who has none has
 // the server hold no large message, compressed or not, and no call that lasts.
 func TestHealthTakesLittleFromStrangers(t *testing.T) {
 	server, err := admin.NewServer(admin.Config{Store: newBoltStore(t)})

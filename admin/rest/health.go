@@ -18,7 +18,7 @@ import (
 	"understudy/admin/apierror"
 )
 
-// Whoever has no credentials may ask for health, so a call of it costs as little as the refusal
+// Anyone who has no credentials may ask for health, so a call of it costs as little as the refusal
 // of another one: it is answered here, and the server of gRPC, which holds much more for each
 // call, never sees it.
 

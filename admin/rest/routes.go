@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -21,6 +22,7 @@ import (
 // What ends with a verb of IAM stands before a resource whose ID has a colon.
 var apiRoutes = slices.Concat(
 	iamRoutes("projects/*"), iamRoutes("projects/*/locations/*"), iamRoutes("projects/*/locations/*/policies/*"),
+	iamRoutes("projects/*/locations/*/datasets/*"),
 	annotatedRoutes(adminpb.File_understudy_admin_v1_admin_proto.Services()),
 	routes{
 		newRoute(longrunningpb.Operations_ListOperations_FullMethodName, http.MethodGet, "/v1/{name=projects/*/locations/*}/operations", true),
@@ -62,6 +64,9 @@ type route struct {
 	body string
 	// document says that it is the OpenAPI document, and no call.
 	document bool
+	// plain answers a call whose body, or whose answer, is a document as it is; nil for those of
+	// the gateway.
+	plain func(*API, http.ResponseWriter, *http.Request, route)
 }
 
 // find returns the route of a method and an escaped path.
@@ -122,7 +127,7 @@ func (r route) resource(path string) string {
 }
 
 // annotatedRoutes reads the routes from the annotations of the services, which the
-// gateway is generated from, too: the two cannot differ.
+// gateway is generated from, too: the two cannot differ. What ends with a verb comes first.
 func annotatedRoutes(services protoreflect.ServiceDescriptors) routes {
 	var out routes
 	for i := range services.Len() {
@@ -146,9 +151,12 @@ func annotatedRoutes(services protoreflect.ServiceDescriptors) routes {
 			if next.body = rule.GetBody(); next.body == "*" {
 				next.body = ""
 			}
+			next.plain = plainRoutes[rpc]
 			out = append(out, next)
 		}
 	}
+	// GET datasets/users:download is also a GET of a dataset with the ID users:download.
+	slices.SortStableFunc(out, func(a, b route) int { return cmp.Compare(b.verb, a.verb) })
 	return out
 }
 

@@ -196,7 +196,7 @@ func testTwoLocationsOrNone(s *subject) {
 	}
 	for _, l := range []authz.Location{s.location, s.elsewhere()} {
 		if head, _ := s.loaded(l); head != (authz.Cursor{}) {
-			s.Errorf("%s was told of a change: %+v", l, head)
+			s.Errorf("%s got a change: %+v", l, head)
 		}
 	}
 }

@@ -45,8 +45,8 @@ func testContextDone(s *subject) {
 			return err
 		},
 		"Evidence": func() error { _, err := s.Evidence(ctx, name); return err },
-		"Settle": func() error {
-			return s.Settle(ctx, admin.Settlement{EvidenceName: name, Settled: []byte("sum"), Tallies: read.Tallies})
+		"Compact": func() error {
+			return s.Compact(ctx, admin.Compaction{EvidenceName: name, Compacted: []byte("sum"), Tallies: read.Tallies})
 		},
 		"EvidenceNames": func() error { _, err := s.EvidenceNames(ctx, s.project); return err },
 		"DropEvidence":  func() error { return s.DropEvidence(ctx, name) },

@@ -25,11 +25,11 @@ var evidenceTests = []test{
 	{"Serials", testSerials},
 	{"Gone", testPublishGone},
 	{"Nodes", testPublishNodes},
-	{"Settle", testSettle},
-	{"SettleChanged", testSettleChanged},
+	{"Compact", testCompact},
+	{"CompactChanged", testCompactChanged},
 	{"Drop", testDrop},
 	{"Apart", testEvidenceApart},
-	{"OneSettlement", testOneSettlement},
+	{"OneCompaction", testOneCompaction},
 	{"NeverLostNeverTwice", testNeverLostNeverTwice},
 }
 
@@ -74,9 +74,9 @@ func (s *subject) evidence(name admin.EvidenceName) admin.Evidence {
 	return e
 }
 
-// settle settles what is read of an evidence, with a new sum.
-func (s *subject) settle(name admin.EvidenceName, read admin.Evidence, sum string, tallies ...admin.TallyRecord) error {
-	return s.Settle(s.Context(), admin.Settlement{EvidenceName: name, Version: read.Version, Settled: []byte(sum), Tallies: tallies})
+// compact compacts what is read of an evidence, with a new sum.
+func (s *subject) compact(name admin.EvidenceName, read admin.Evidence, sum string, tallies ...admin.TallyRecord) error {
+	return s.Compact(s.Context(), admin.Compaction{EvidenceName: name, Version: read.Version, Compacted: []byte(sum), Tallies: tallies})
 }
 
 // checkEvidence compares the evidence of an experiment, but for the ages of tallies.
@@ -87,7 +87,7 @@ func (s *subject) checkEvidence(name admin.EvidenceName, want admin.Evidence) {
 	}
 }
 
-// refused checks which tallies were refused, each with the serial that was settled.
+// refused checks which tallies were refused, each with the serial that was compacted.
 func (s *subject) refused(got authz.Publication, want ...string) {
 	s.Helper()
 	var refused []string
@@ -134,7 +134,7 @@ func testSerials(s *subject) {
 
 // testPublishGone publishes for experiments that are not there: never were, were created
 // again with another UID, have expired, or were deleted in between. Each is refused, and
-// only each: the tally beside it is stored.
+// only each: the tally next to it is stored.
 func testPublishGone(s *subject) {
 	name := s.begin("uid-1")
 	never := admin.EvidenceName{Experiment: s.experiment("p", "never"), UID: "uid-2"}
@@ -158,7 +158,7 @@ func testPublishGone(s *subject) {
 func testPublishNodes(s *subject) {
 	name := s.begin("uid-1")
 	if got := s.publish("a").Nodes; got != 1 {
-		s.Errorf("the first node is told of %d", got)
+		s.Errorf("the first node hears of %d", got)
 	}
 	s.beat(s.node("a"))
 	s.beat(s.node("b"))
@@ -166,32 +166,32 @@ func testPublishNodes(s *subject) {
 	for _, id := range []string{"a", "c"} {
 		want := map[string]int{"a": 2, "c": 3}[id]
 		if got := s.publish(id, published(name, id, 1, "x")).Nodes; got != want {
-			s.Errorf("%s is told of %d nodes, want %d", id, got, want)
+			s.Errorf("%s hears of %d nodes, want %d", id, got, want)
 		}
 	}
 }
 
-// testSettle settles a tally, and then another one. What is settled replaces them; nothing
+// testCompact compacts a tally, and then another one. What is compacted replaces them; nothing
 // is published of them any more, while the third goes on.
-func testSettle(s *subject) {
+func testCompact(s *subject) {
 	name := s.begin("uid-1")
 	s.publish("n", published(name, "t1", 3, "one"), published(name, "t2", 1, "two"), published(name, "t3", 1, "three"))
 	read := s.evidence(name)
-	if err := s.settle(name, read, "sum", read.Tallies[0]); err != nil {
+	if err := s.compact(name, read, "sum", read.Tallies[0]); err != nil {
 		s.Fatal(err)
 	}
 	s.refused(s.publish("n", published(name, "t1", 4, "late"), published(name, "t2", 2, "two more")), "t1 3")
 	read = s.evidence(name)
-	s.checkEvidence(name, admin.Evidence{Settled: []byte("sum"), Version: read.Version, Tallies: []admin.TallyRecord{
+	s.checkEvidence(name, admin.Evidence{Compacted: []byte("sum"), Version: read.Version, Tallies: []admin.TallyRecord{
 		s.tally("n", "t2", 2, "two more"), s.tally("n", "t3", 1, "three"),
 	}})
-	if err := s.settle(name, read, "sum of both", read.Tallies[0]); err != nil {
+	if err := s.compact(name, read, "sum of both", read.Tallies[0]); err != nil {
 		s.Fatal(err)
 	}
 	s.refused(s.publish("n", published(name, "t1", 3, "again"), published(name, "t2", 3, "late")), "t1 3", "t2 2")
 	s.refused(s.publish("n", published(name, "t1", 5, "late"), published(name, "t2", 1, "early")), "t1 3", "t2 2")
 	got := s.evidence(name)
-	s.checkEvidence(name, admin.Evidence{Settled: []byte("sum of both"), Version: got.Version, Tallies: []admin.TallyRecord{
+	s.checkEvidence(name, admin.Evidence{Compacted: []byte("sum of both"), Version: got.Version, Tallies: []admin.TallyRecord{
 		s.tally("n", "t3", 1, "three"),
 	}})
 	if got.Version == read.Version {
@@ -199,22 +199,22 @@ func testSettle(s *subject) {
 	}
 }
 
-// testSettleChanged settles what is not as it was read: a tally was published again, one is
-// not there, another settlement came first. Nothing is changed, no part of it either.
-func testSettleChanged(s *subject) {
+// testCompactChanged compacts what is not as it was read: a tally was published again, one is
+// not there, another compaction came first. Nothing is changed, no part of it either.
+func testCompactChanged(s *subject) {
 	name := s.begin("uid-1")
 	s.publish("n", published(name, "t1", 1, "one"), published(name, "t2", 1, "two"))
 	first := s.evidence(name)
 	s.publish("n", published(name, "t2", 2, "two more"))
 	read := s.evidence(name)
 	for doing, err := range map[string]error{
-		"a tally that was published again": s.settle(name, first, "x", first.Tallies...),
-		"a tally that is not there":        s.settle(name, read, "x", read.Tallies[0], s.tally("n", "t4", 1, "")),
-		"another version":                  s.settle(name, admin.Evidence{Version: read.Version + 1}, "x", read.Tallies...),
-		"an experiment without evidence":   s.settle(admin.EvidenceName{Experiment: name.Experiment, UID: "uid-2"}, admin.Evidence{}, "x"),
+		"a tally that was published again": s.compact(name, first, "x", first.Tallies...),
+		"a tally that is not there":        s.compact(name, read, "x", read.Tallies[0], s.tally("n", "t4", 1, "")),
+		"another version":                  s.compact(name, admin.Evidence{Version: read.Version + 1}, "x", read.Tallies...),
+		"an experiment without evidence":   s.compact(admin.EvidenceName{Experiment: name.Experiment, UID: "uid-2"}, admin.Evidence{}, "x"),
 	} {
 		if !errors.Is(err, admin.ErrChanged) {
-			s.Errorf("settling %s: %v", doing, err)
+			s.Errorf("compacting %s: %v", doing, err)
 		}
 	}
 	s.checkEvidence(name, read)
@@ -222,7 +222,7 @@ func testSettleChanged(s *subject) {
 }
 
 // testDrop drops the evidence of an experiment, twice, among that of others, and of one
-// that has none. It is not listed any more, and a settlement that was on its way does not
+// that has none. It is not listed any more, and a compaction that was on its way does not
 // bring it back. What is published afterwards begins anew.
 func testDrop(s *subject) {
 	name := s.begin("uid-1")
@@ -232,7 +232,7 @@ func testDrop(s *subject) {
 	s.publish("n", published(name, "t1", 1, "one"), published(other, "t2", 1, "two"), published(name, "t3", 1, "three"))
 	s.checkNames(name, other)
 	read := s.evidence(name)
-	if err := s.settle(name, read, "sum", read.Tallies[0]); err != nil {
+	if err := s.compact(name, read, "sum", read.Tallies[0]); err != nil {
 		s.Fatal(err)
 	}
 	read = s.evidence(name)
@@ -241,8 +241,8 @@ func testDrop(s *subject) {
 			s.Fatal(err)
 		}
 	}
-	if err := s.settle(name, read, "sum", read.Tallies[0]); !errors.Is(err, admin.ErrChanged) {
-		s.Errorf("settling what was dropped: %v", err)
+	if err := s.compact(name, read, "sum", read.Tallies[0]); !errors.Is(err, admin.ErrChanged) {
+		s.Errorf("compacting what was dropped: %v", err)
 	}
 	s.checkEvidence(name, admin.Evidence{})
 	s.checkNames(other)
@@ -271,7 +271,7 @@ func testEvidenceApart(s *subject) {
 	head, listed := s.beat(s.node("n")), s.names(admin.Query{Collection: s.experiments("p")})
 	s.publish("n", published(name, "t1", 1, "one"))
 	read := s.evidence(name)
-	if err := s.settle(name, read, "sum", read.Tallies...); err != nil {
+	if err := s.compact(name, read, "sum", read.Tallies...); err != nil {
 		s.Fatal(err)
 	}
 	if diff := cmp.Diff(head, s.beat(s.node("n"))); diff != "" {
@@ -282,12 +282,12 @@ func testEvidenceApart(s *subject) {
 	}
 	// The experiment is changed, which is another record: its evidence stays.
 	s.put(admin.Put{Key: name.Experiment, Value: newExperiment(name.Experiment, "uid-1"), Etag: "new"})
-	s.checkEvidence(name, admin.Evidence{Settled: []byte("sum"), Version: s.evidence(name).Version})
+	s.checkEvidence(name, admin.Evidence{Compacted: []byte("sum"), Version: s.evidence(name).Version})
 }
 
-// testOneSettlement has many servers settle the same tallies, each with a sum of its own, in
-// each of ten rounds: one wins, and its sum is what is settled.
-func testOneSettlement(s *subject) {
+// testOneCompaction has many servers compact the same tallies, each with a sum of its own, in
+// each of ten rounds: one wins, and its sum is what is compacted.
+func testOneCompaction(s *subject) {
 	name := s.begin("uid-1")
 	for round := range 10 {
 		s.publish("n", published(name, fmt.Sprintf("t%d", round), 1, "x"))
@@ -296,36 +296,36 @@ func testOneSettlement(s *subject) {
 		var winner atomic.Value
 		together(16, func(i int) {
 			sum := fmt.Sprintf("%d by %d", round, i)
-			switch err := s.settle(name, read, sum, read.Tallies...); {
+			switch err := s.compact(name, read, sum, read.Tallies...); {
 			case err == nil:
 				winners.Add(1)
 				winner.Store(sum)
 			case !errors.Is(err, admin.ErrChanged):
-				s.Errorf("settling: %v", err)
+				s.Errorf("compacting: %v", err)
 			}
 		})
 		got := s.evidence(name)
-		if winners.Load() != 1 || string(got.Settled) != winner.Load() || len(got.Tallies) != 0 {
+		if winners.Load() != 1 || string(got.Compacted) != winner.Load() || len(got.Tallies) != 0 {
 			s.Fatalf("%d won, the last %v, and there is %+v", winners.Load(), winner.Load(), got)
 		}
 	}
 }
 
-// testNeverLostNeverTwice has nodes count and publish while servers settle whatever they
-// see, at any moment. A node whose tally was settled begins another one with what it has
-// counted since. Whoever reads meanwhile sees no more than was counted, and never less than
+// testNeverLostNeverTwice has nodes count and publish while servers compact whatever they
+// see, at any moment. A node whose tally was compacted begins another one with what it has
+// counted since. Anyone who reads meanwhile sees no more than was counted, and never less than
 // was acknowledged before; in the end each count is there once.
 func testNeverLostNeverTwice(s *subject) {
 	const nodes, counts = 4, 150
 	name := s.begin("uid-1")
 	var acknowledged, counted atomic.Int64
-	var counting, settling sync.WaitGroup
+	var counting, compacting sync.WaitGroup
 	done := make(chan struct{})
 	for i := range nodes {
 		counting.Go(func() { s.count(name, fmt.Sprint(i), counts, &counted, &acknowledged) })
 	}
 	for range 3 {
-		settling.Go(func() {
+		compacting.Go(func() {
 			for over := false; !over; {
 				select {
 				case <-done:
@@ -337,15 +337,15 @@ func testNeverLostNeverTwice(s *subject) {
 				if got := total(read); got < least || got > counted.Load() {
 					s.Errorf("%d are there; acknowledged were %d, counted %d", got, least, counted.Load())
 				}
-				if err := s.settle(name, read, fmt.Sprint(total(read)), read.Tallies...); err != nil && !errors.Is(err, admin.ErrChanged) {
-					s.Errorf("settling: %v", err)
+				if err := s.compact(name, read, fmt.Sprint(total(read)), read.Tallies...); err != nil && !errors.Is(err, admin.ErrChanged) {
+					s.Errorf("compacting: %v", err)
 				}
 			}
 		})
 	}
 	counting.Wait()
 	close(done)
-	settling.Wait()
+	compacting.Wait()
 	if got := total(s.evidence(name)); got != nodes*counts {
 		s.Errorf("%d are there, counted were %d", got, nodes*counts)
 	}
@@ -375,7 +375,7 @@ func (s *subject) count(name admin.EvidenceName, node string, n int64, counted, 
 
 // total is the sum of numbers that are evidence.
 func total(e admin.Evidence) (sum int64) {
-	sum, _ = strconv.ParseInt(string(e.Settled), 10, 64)
+	sum, _ = strconv.ParseInt(string(e.Compacted), 10, 64)
 	for _, t := range e.Tallies {
 		n, _ := strconv.ParseInt(strings.TrimSpace(string(t.Value)), 10, 64)
 		sum += n

@@ -11,7 +11,7 @@ import (
 
 // expiryTests are about records that cease to exist by themselves: operations after 30
 // days, and soft-deleted policies with their revisions. Both stores remove them some time
-// later, at their own pace; nobody may be able to see that.
+// later, in their own time; nobody may be able to see that.
 var expiryTests = []test{
 	{"Gone", testExpiryGone},
 	{"Conditions", testExpiryConditions},

@@ -120,7 +120,7 @@ func testNext(s *subject) {
 	s.change([]string{"a", "b"}, admin.Put{Key: s.policy("a"), Value: policy("A")},
 		admin.Put{Key: s.policy("b"), Value: policy("B")})
 	cursor := s.load().Cursor
-	// What changes without an event is not told of.
+	// A change without an event is not announced.
 	s.put(admin.Put{Key: s.policy("b"), Value: policy("B2")})
 	steps := []struct {
 		ids    []string
@@ -310,8 +310,8 @@ func testFollow(s *subject) {
 	s.checkStates(seen, s.load())
 }
 
-// testTrimmed has a store that keeps only the last changes of a location. Whoever is
-// behind by more gets ErrTrimmed, and so has to load everything anew; whoever is not gets
+// testTrimmed has a store that keeps only the last changes of a location. Anyone who is
+// behind by more gets ErrTrimmed, and so has to load everything anew; anyone who is not gets
 // all the changes that it has missed. A store that answered with what is left would leave
 // a sidecar with policies that were changed long ago, for ever.
 func testTrimmed(s *subject) {

@@ -38,7 +38,7 @@ func together(n int, f func(i int)) {
 	running.Wait()
 }
 
-// won reports whether a Txn was made, and tells of errors other than a condition.
+// won reports whether a Txn was made, and reports errors other than a condition.
 func (s *subject) won(txn admin.Txn) bool {
 	_, err := s.Commit(s.Context(), txn)
 	var failed *admin.ConditionError
@@ -49,7 +49,7 @@ func (s *subject) won(txn admin.Txn) bool {
 }
 
 // testOneEtag has 64 committers compare one etag: exactly one wins, in each of ten
-// rounds, and what is stored is the winner's. That is what an etag promises to whoever
+// rounds, and what is stored is the winner's. That is what an etag promises to anyone who
 // commits a previewed experiment.
 func testOneEtag(s *subject) {
 	a := s.policy("a")
@@ -158,7 +158,7 @@ func testLimit(s *subject) {
 }
 
 // testHalves counts the live policy up. While it is even, an experiment holds the next
-// number; a commit makes that number live and removes the experiment. Whoever reads sees
+// number; a commit makes that number live and removes the experiment. Anyone who reads sees
 // one of these states, never half a commit: a sidecar that saw the experiment gone and
 // the old policy live would decide by what nobody ever wanted.
 func testHalves(s *subject) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,8 +66,8 @@ func StartRedisWithUsers(t testing.TB, file string, locations ...string) *RedisS
 	return StartRedis(t, "--include", config)
 }
 
-// URLOf is what redisstore.Open takes for a user.
-func (r *RedisServer) URLOf(user, password string) string {
+// URLOf is what redisstore.Open takes for a user with a password.
+func (r *RedisServer) URLOf(user *url.Userinfo) string {
 	scheme, rest, _ := strings.Cut(r.URL(), "://")
-	return scheme + "://" + user + ":" + password + "@" + rest
+	return scheme + "://" + user.String() + "@" + rest
 }

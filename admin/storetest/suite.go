@@ -4,7 +4,7 @@
 // The suite is one list of promises, which Run checks on any store that can be opened. A
 // test has a subject: the store, and a project that no other test uses. It makes Txns and
 // looks at what Get, List, Load and Next then return; it never looks at how a store keeps
-// its records. So what it says holds for a file as for a cluster, and whoever writes a
+// its records. So what it says holds for a file as for a cluster, and anyone who writes a
 // third store has its specification here. Only damage is done in the technology's own
 // storage, by a function of the store's tests.
 //
@@ -61,6 +61,7 @@ func Run(t *testing.T, open Open, damages map[string]Damage) {
 		{"Feed", feedTests},
 		{"Nodes", nodeTests},
 		{"Evidence", evidenceTests},
+		{"Contents", contentTests},
 		{"Contexts", contextTests},
 		{"Undecodable", undecodableTests},
 	}
@@ -181,7 +182,7 @@ func (s *subject) put(writes ...admin.Write) int64 {
 	return s.must(s.txn(nil, writes...))
 }
 
-// change is put with an event that tells of the policies with these IDs.
+// change is put with an event that names the policies with these IDs.
 func (s *subject) change(ids []string, writes ...admin.Write) authz.Cursor {
 	s.Helper()
 	txn := s.txn(nil, writes...)

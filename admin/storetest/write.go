@@ -146,7 +146,7 @@ func testRepeat(s *subject) {
 		s.Error("the repeat has written")
 	}
 	if diff := cmp.Diff(head, s.load().Cursor); diff != "" {
-		s.Errorf("the repeat has told of a change: %s", diff)
+		s.Errorf("the repeat has announced a change: %s", diff)
 	}
 }
 

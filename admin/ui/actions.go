@@ -34,7 +34,7 @@ func (u *UI) start(r *http.Request) (*url.URL, *view, error) {
 	_, err := u.config.Services.StartPreviewPolicyExperiment(r.Context(), &adminpb.StartPreviewPolicyExperimentRequest{
 		Name: name, Etag: r.PostFormValue("etag"),
 	})
-	return at(name), nil, err //nolint:wrapcheck // it is for the caller
+	return at(name), nil, err
 }
 
 // stop stops it.
@@ -43,7 +43,7 @@ func (u *UI) stop(r *http.Request) (*url.URL, *view, error) {
 	_, err := u.config.Services.StopPreviewPolicyExperiment(r.Context(), &adminpb.StopPreviewPolicyExperimentRequest{
 		Name: name, Etag: r.PostFormValue("etag"),
 	})
-	return at(name), nil, err //nolint:wrapcheck // it is for the caller
+	return at(name), nil, err
 }
 
 // confirmCommit asks whether an experiment is to be committed, naming both etags.
@@ -54,37 +54,48 @@ func (u *UI) confirmCommit(r *http.Request) (*view, error) {
 		return nil, err
 	}
 	if !t.May.Commit {
-		return nil, apierror.PermissionDenied(string(access.ExperimentsCommit), name)
+		return nil, apierror.PermissionDenied(apierror.Permission(access.ExperimentsCommit), name)
+	}
+	asks, err := u.confirmedBy(r.Context(), t)
+	if err != nil {
+		return nil, err
 	}
 	return &view{
 		Title: "Commit " + id(name) + "?", Kicker: "Nothing is done yet", Asks: true,
 		Crumbs: append(crumbs(name), link{id(name), address(name)}), Location: locationOf(name), Tab: "policies",
 		Parts: append(append([]part{
-			{ID: "commit", Page: "commit", Data: t},
+			{ID: "commit", Page: "commit", Data: asks},
 			{ID: "requirements", Page: "requirements", Data: verdict.Requirements(t.Report)},
 		}, reportParts(t.Report, r.URL.Query())...),
 			part{ID: "text", Page: "text", Data: comparedText(t.Policy, t.Experiment.Policy, t.Report)}),
 	}, nil
 }
 
-// commit commits exactly the two versions that the form names.
+// commit makes the acceptances that the form names, and commits exactly its two versions.
 func (u *UI) commit(r *http.Request) (*url.URL, *view, error) {
 	name, etag, parent := experimentNamed(r), r.PostFormValue("etag"), r.PostFormValue("parent_etag")
 	if etag == "" || parent == "" {
 		return nil, nil, apierror.Required("etag", "Load the page of the experiment again, and commit from there.")
 	}
-	op, err := u.config.Services.CommitPolicyExperiment(r.Context(), &adminpb.CommitPolicyExperimentRequest{
-		Name: name, Etag: etag, ParentEtag: parent,
-	})
+	required, err := requiredBy(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	var op *longrunningpb.Operation
+	if err = u.acceptDoubts(r, name, etag, parent); err == nil {
+		op, err = u.config.Services.CommitPolicyExperiment(r.Context(), &adminpb.CommitPolicyExperimentRequest{
+			Name: name, Etag: etag, ParentEtag: parent, Requirements: required,
+		})
+	}
 	if status.Code(err) == codes.Aborted {
 		instead, readErr := u.changedMeanwhile(r, name, etag, parent, err)
 		if readErr != nil {
-			return nil, nil, err //nolint:wrapcheck // that is what matters
+			return nil, nil, err
 		}
 		return nil, instead, nil
 	}
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // it is for the caller
+		return nil, nil, err
 	}
 	return operationAt(op), nil, nil
 }
@@ -136,7 +147,7 @@ func (u *UI) confirmRollback(r *http.Request) (*view, error) {
 		return nil, err
 	}
 	if !may[access.PoliciesRollback] {
-		return nil, apierror.PermissionDenied(string(access.PoliciesRollback), p.Name)
+		return nil, apierror.PermissionDenied(apierror.Permission(access.PoliciesRollback), p.Name)
 	}
 	text := compared{Title: "What would change", LeftName: "Live policy", RightName: "Revision", left: p, right: revision.Snapshot}
 	return &view{
@@ -156,7 +167,7 @@ func (u *UI) rollback(r *http.Request) (*url.URL, *view, error) {
 	}
 	op, err := u.config.Services.RollbackPolicy(r.Context(), &adminpb.RollbackPolicyRequest{Name: revisionNamed(r), Etag: r.PostFormValue("etag")})
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // it is for the caller
+		return nil, nil, err
 	}
 	return operationAt(op), nil, nil
 }

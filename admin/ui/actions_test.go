@@ -43,10 +43,14 @@ func fields(t testing.TB, page, address string) url.Values {
 	return out
 }
 
-// submit posts the form of a page as it is.
+// submit posts the form of a page as it is, with a reason where it asks for one.
 func (s *site) submit(page, address string) answer {
 	s.Helper()
-	return s.post(address, fields(s.TB, page, address))
+	form := fields(s.TB, page, address)
+	if form.Has("reason") {
+		form.Set("reason", "as planned")
+	}
+	return s.post(address, form)
 }
 
 // TestCommit commits what was seen, and shows when every sidecar enforces it.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// differencesShown bounds what of the content beside modules is listed, and valueShown
+	// differencesShown bounds what of the content next to modules is listed, and valueShown
 	// the characters of a value.
 	differencesShown = 50
 	valueShown       = 200

@@ -31,7 +31,7 @@ var headings = map[codes.Code]struct {
 	http       int
 	title, fix string
 }{
-	codes.Unauthenticated:    {http.StatusUnauthorized, "Who are you?", "Send a token, as the command line does, or ask whoever runs this server how to log in."},
+	codes.Unauthenticated:    {http.StatusUnauthorized, "Who are you?", "Send a token, as the command line does, or ask the operator of this server how to log in."},
 	codes.PermissionDenied:   {http.StatusForbidden, "You may not do this", "Ask an owner of the project for a role that has the permission."},
 	codes.NotFound:           {http.StatusNotFound, "There is nothing here", "It may have been committed or deleted since the link was made."},
 	codes.Unimplemented:      {http.StatusMethodNotAllowed, "This cannot be asked here", "Go back, and use the button there."},

@@ -28,13 +28,13 @@ func (u *UI) readTrial(ctx context.Context, name string) (*trial, error) {
 	t := &trial{}
 	var err error
 	if t.Experiment, err = u.config.Services.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name}); err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
+		return nil, err
 	}
 	if t.Policy, err = u.config.Services.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: policyOf(name)}); err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
+		return nil, err
 	}
 	if t.Report, err = u.config.Services.GetReport(ctx, &adminpb.GetReportRequest{Name: name + "/report"}); err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
+		return nil, err
 	}
 	may, err := u.permitted(ctx, name, access.ExperimentsStart, access.ExperimentsStop, access.ExperimentsCommit)
 	if err != nil {
@@ -65,6 +65,7 @@ func (u *UI) experiment(r *http.Request) (*view, error) {
 			{ID: "numbers", Page: "numbers", Data: numbersOf(t.Report)},
 			{ID: "time", Page: "time", Data: plotsOf(t.Report)},
 			{ID: "groups", Page: "groups", Data: t.offerAccepting(groupsOf(t.Report, r.URL.Query()))},
+			{ID: "items", Page: "items", Data: t.offerAcceptingItems(itemsOf(t.Report))},
 			{ID: "text", Page: "text", Data: text, Version: text.version},
 			{ID: "known", Page: "known", Data: knownOf(t.Report)},
 			{ID: "about", Page: "about", Data: t},
@@ -150,11 +151,8 @@ func numbersOf(r *adminpb.Report) numbers {
 // known is what a report says of who is concerned and of what is not known.
 type known struct {
 	Labels   []*adminpb.Report_LabelSummary
-	Data     []string
-	Unseen   string
-	Rules    []*adminpb.Report_ChangedRule
-	Never    []*adminpb.Report_ChangedRule
 	Noise    string
+	Bounds   []string
 	NotKnown []string
 	Replayed string
 	Earlier  []group
@@ -164,11 +162,7 @@ type known struct {
 // knownOf is that of a report.
 func knownOf(r *adminpb.Report) known {
 	k := known{
-		Labels: verdict.Labels(r), Data: r.ChangedData, Unseen: verdict.Unseen(r), Rules: r.ChangedRules, Noise: verdict.Noise(r),
-		NotKnown: verdict.NotKnown(r), Replayed: verdict.Replayed(r), Never: verdict.NeverExercised(r),
-	}
-	if k.Unseen != "" {
-		k.Unseen += verdict.NothingKnown(r)
+		Labels: verdict.Labels(r), Noise: verdict.Noise(r), Bounds: verdict.Bounds(r), NotKnown: verdict.NotKnown(r), Replayed: verdict.Replayed(r),
 	}
 	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
 		k.AllPairs = verdict.Summary(report.WithCounts(all))

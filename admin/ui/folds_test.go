@@ -66,8 +66,8 @@ func TestManyFoldedLines(t *testing.T) {
 	}
 }
 
-// TestTheCommitPageSaysAllThatMatters: who would be concerned, what was never exercised and what
-// was not compared is before the eyes of whoever commits.
+// TestTheCommitPageSaysAllThatMatters: who would be concerned, what no request has shown and what
+// was not compared is before the eyes of anyone who commits.
 func TestTheCommitPageSaysAllThatMatters(t *testing.T) {
 	s := newSite(t)
 	s.rehearsed()
@@ -78,7 +78,7 @@ func TestTheCommitPageSaysAllThatMatters(t *testing.T) {
 	for _, path := range []string{trial, trial + "/commit"} {
 		page := textOf(t, s.page(path))
 		for _, want := range []string{
-			"70 of 80", "GET /health/*", "shop.rego:7", "input.operator", "spiffe://x/sa/web", "more if false", "1 of 3 changed rules was never exercised",
+			"70 of 80", "GET /health/*", "shop.rego:7", "input.operator", "spiffe://x/sa/web", "more if false", "2 of 3 items were not seen",
 			"1,500 more requests were not compared, 60% of all: queue full 1,500. Nothing here is said of them.",
 		} {
 			if !strings.Contains(page, want) {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"understudy/admin/report"
 	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 )
@@ -26,22 +25,15 @@ type group struct {
 	Open bool
 	// Before and After are what callers get.
 	Before, After string
-	// Acceptance is that of the group, and Accepted says who accepted it and why; empty if nobody
-	// has.
-	Acceptance *adminpb.Acceptance
-	Accepted   string
-	// Accept is the address of the page that asks for an acceptance, and TakeBack that of the
-	// form that takes it back; empty if that is not offered.
-	Accept, TakeBack string
+	decided
 }
 
 // newGroup is a group of a report. Its anchor stays the same while its place changes.
 func newGroup(r *adminpb.Report, d *adminpb.Report_Difference) group {
 	before, after := verdict.Answers(d)
-	accepted := report.AcceptanceOf(r, d)
 	return group{
 		Report_Difference: d, KindName: verdict.NameOf(d.Kind), Class: classes[d.Kind], Before: before, After: after,
-		Acceptance: accepted, Accepted: verdict.Accepted(accepted),
+		decided: decidedOf(r, d),
 		Anchor: "g" + versionOf(d.Kind.String(), d.Method, d.Path, d.Principal, d.Reason, d.Rule, strings.Join(d.Changes, ","),
 			strconv.Itoa(int(d.PolicyStatus)), strconv.Itoa(int(d.ExperimentStatus))),
 	}

@@ -86,7 +86,7 @@ func callerOf(r *http.Request) string {
 
 // stream sends the version of a view whenever it has another one, as server-sent events. It
 // ends with the request, after streamLife, with the server, with the session, and when the view
-// cannot be made any more: whoever asks anew is told why.
+// cannot be made any more: anyone who asks again gets the reason.
 func (u *UI) stream(w http.ResponseWriter, r *http.Request, find func(*http.Request) (*view, error)) {
 	caller := callerOf(r)
 	if !u.streams.enter(caller) {
@@ -122,18 +122,23 @@ func (u *UI) stream(w http.ResponseWriter, r *http.Request, find func(*http.Requ
 		}
 		before := version
 		if version, spent, err = u.lookAgain(r, find, s); err != nil {
-			if !passing(err) {
-				s.send(goneEvent)
-			}
+			s.leave(err)
 			return
 		}
-		if !s.tell(version, before) {
+		if !s.sendVersion(version, before) {
 			return
 		}
 	}
 }
 
-// goneEvent says that there is no page any more for whoever looks.
+// leave ends events by an error: it says so if there is no page any more.
+func (e *events) leave(err error) {
+	if !passing(err) {
+		e.send(goneEvent)
+	}
+}
+
+// goneEvent says that there is no page any more for anyone who looks.
 const goneEvent = "event: gone\ndata: gone\n\n"
 
 // watchSession returns what is closed when the session of a request is logged out.
@@ -144,8 +149,8 @@ func (u *UI) watchSession(r *http.Request) (ended <-chan struct{}, leave func())
 	return u.config.Login.Watch(r)
 }
 
-// lookAgain is look for whoever is still who they were: credentials may have ended. That is
-// found out in the pace of the heartbeat.
+// lookAgain is look for anyone who is still who they were: credentials may have ended. That is
+// found out with the next heartbeat.
 func (u *UI) lookAgain(r *http.Request, find func(*http.Request) (*view, error), s *events) (string, time.Duration, error) {
 	if time.Since(s.known) >= heartbeat {
 		if err := u.stillKnown(r); err != nil {
@@ -171,7 +176,7 @@ func (u *UI) stillKnown(r *http.Request) error {
 }
 
 // passing reports whether an error is of the store or of the time that there was, and not of the
-// page: whoever asks anew may get it.
+// page: anyone who asks anew may get it.
 func passing(err error) bool {
 	code := status.Code(err)
 	return code == codes.Unavailable || code == codes.DeadlineExceeded
@@ -209,9 +214,9 @@ func newStream(w http.ResponseWriter) *events {
 	return &events{w: w, connection: http.NewResponseController(w), sent: now, known: now}
 }
 
-// tell sends the version if it is another one, or else that this is still here if it is time
+// sendVersion writes the version if it is another one, or else that this is still here if it is time
 // for that. It reports whether the client takes it.
-func (e *events) tell(version, before string) bool {
+func (e *events) sendVersion(version, before string) bool {
 	switch {
 	case version != before:
 		return e.send("event: version\ndata: %s\n\n", version)

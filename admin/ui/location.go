@@ -22,7 +22,7 @@ const nodesShown = 200
 func (u *UI) experimentRows(ctx context.Context, policy string) ([]experimentRow, error) {
 	list, err := u.config.Services.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{Parent: policy})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
+		return nil, err
 	}
 	return u.judged(ctx, list.PolicyExperiments), nil
 }
@@ -93,7 +93,7 @@ type sidecars struct {
 	all []sidecar
 }
 
-// sidecars reads those of a location. They are left out if whoever asks may not list them.
+// sidecars reads those of a location. They are left out if anyone who asks may not list them.
 func (u *UI) sidecars(ctx context.Context, location string) (sidecars, error) {
 	var out sidecars
 	nodes, err := u.nodes(ctx, location)
@@ -136,7 +136,7 @@ type absentDefault struct {
 	// Sidecars is on how many.
 	Sidecars int64
 	// ByDefault is what they decide then, and Watching says that they only say so.
-	ByDefault authz.Verdict
+	ByDefault authz.Effect
 	Watching  bool
 }
 
@@ -148,7 +148,7 @@ func (a absentDefault) Help() string { return authz.AbsentDefaultHelp(a.ID, a.By
 
 // noteAbsent counts a live sidecar whose default policy does not exist.
 func (s *sidecars) noteAbsent(n *adminpb.Node) {
-	a := absentDefault{ID: authz.AbsentDefault(n), ByDefault: authz.DefaultVerdict(n), Watching: n.Observing}
+	a := absentDefault{ID: authz.AbsentDefault(n), ByDefault: authz.DefaultEffect(n), Watching: n.Observing}
 	if a.ID == "" {
 		return
 	}
@@ -175,7 +175,7 @@ func (u *UI) nodes(ctx context.Context, location string) (nodes []*adminpb.Node,
 	for token := ""; ; {
 		list, err := u.config.Services.ListNodes(ctx, &adminpb.ListNodesRequest{Parent: location, PageSize: 1000, PageToken: token})
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it is for the caller
+			return nil, err
 		}
 		if nodes, token = append(nodes, list.Nodes...), list.NextPageToken; token == "" {
 			return nodes, nil
@@ -259,7 +259,7 @@ func (e enforced) String() string {
 	return "on " + report.Number(e.On) + " of " + verdict.Counted(e.Of, "sidecar")
 }
 
-// locationLinks are the locations of a project, for whoever may list across them.
+// locationLinks are the locations of a project, for anyone who may list across them.
 type locationLinks struct {
 	Here  string
 	Links []link
@@ -292,7 +292,7 @@ func (u *UI) locationNames(ctx context.Context, here string) ([]string, error) {
 			break
 		}
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it is for the caller
+			return nil, err
 		}
 		for _, p := range list.Policies {
 			names = append(names, locationOf(p.Name))
@@ -319,7 +319,7 @@ const maxMakers = 4096
 
 func newMakers() *makers { return &makers{of: make(map[string]string)} }
 
-// makerOf is who made the revision that is live, for whoever may list those of the policy.
+// makerOf is who made the revision that is live, for anyone who may list those of the policy.
 func (u *UI) makerOf(ctx context.Context, p *adminpb.Policy, may permissions) string {
 	if !may[access.RevisionsList] || p.Revision == "" {
 		return ""
@@ -338,7 +338,7 @@ func (u *UI) makerOf(ctx context.Context, p *adminpb.Policy, may permissions) st
 		return ""
 	}
 	revision := list.PolicyRevisions[0]
-	creator = access.Named(revision.Creator, revision.CreatorDisplay)
+	creator = access.Principal{Member: revision.Creator, Display: revision.CreatorDisplay}.Named()
 	u.makers.mu.Lock()
 	defer u.makers.mu.Unlock()
 	if len(u.makers.of) >= maxMakers {

@@ -2,12 +2,12 @@ package ui
 
 import (
 	"net/http"
-	"strings"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/genproto/googleapis/rpc/status"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 )
 
 // progress is an operation as the page shows it.
@@ -35,7 +35,7 @@ func (u *UI) operation(r *http.Request) (*view, error) {
 	name := operationNamed(r)
 	op, err := u.config.Services.GetOperation(r.Context(), &longrunningpb.GetOperationRequest{Name: name})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
+		return nil, err
 	}
 	p := progressOf(op)
 	return &view{
@@ -71,7 +71,7 @@ func progressOf(op *longrunningpb.Operation) progress {
 func (p *progress) see() {
 	p.Policy = policyOf(p.Target)
 	switch {
-	case strings.Contains(p.Target, "/experiments/") && p.Verb != "commit" && p.Verb != "delete":
+	case authz.ResourceName(p.Target).Experiment() != "" && p.Verb != "commit" && p.Verb != "delete":
 		p.See = link{"Experiment " + id(p.Target), address(p.Target)}
 	case p.Policy != "":
 		p.See = link{"Policy " + id(p.Policy), address(p.Policy)}
@@ -82,8 +82,8 @@ func (p *progress) see() {
 
 // Subject is what the operation is about, in a word or two.
 func (p progress) Subject() string {
-	if _, experiment, found := strings.Cut(p.Target, "/experiments/"); found {
-		return id(p.Policy) + "/" + experiment
+	if target := authz.ResourceName(p.Target); target.Experiment() != "" {
+		return target.Short()
 	}
 	return id(p.Target)
 }

@@ -12,6 +12,7 @@ import (
 	"understudy/admin/access"
 	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 )
 
 // The view of a location begins with what needs a decision: its experiments, those first of
@@ -118,8 +119,7 @@ func with(asked url.Values, name, value string) string {
 // policy, or in its name for display.
 func found(text, name, display string) bool {
 	text = strings.ToLower(text)
-	_, short, _ := strings.Cut(name, "/policies/")
-	return strings.Contains(strings.Replace(short, "/experiments/", "/", 1), text) || strings.Contains(strings.ToLower(display), text)
+	return strings.Contains(authz.ResourceName(name).Short(), text) || strings.Contains(strings.ToLower(display), text)
 }
 
 // allExperiments reads those of all policies of a location.
@@ -129,7 +129,7 @@ func (u *UI) allExperiments(ctx context.Context, location string) (all []*adminp
 			Parent: location + "/policies/-", PageSize: 1000, PageToken: token,
 		})
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it is for the caller
+			return nil, err
 		}
 		if all, token = append(all, list.PolicyExperiments...), list.NextPageToken; token == "" {
 			return all, nil
@@ -157,16 +157,18 @@ func (u *UI) judged(ctx context.Context, experiments []*adminpb.PolicyExperiment
 }
 
 // need is the place of an experiment among those that need a decision: to judge what differs,
-// to commit what is ready, to change what a commit is refused of. The others wait for traffic,
-// or for somebody to start them.
+// to commit what is ready or does not differ, to change what a commit is refused of. The others wait
+// for traffic, or for somebody to start them.
 func (row experimentRow) need() int {
 	switch {
 	case row.Report == nil && !row.State.Begun:
 		return 5
 	case row.Report == nil:
 		return 4
+	case row.Report.RequestCount == 0 && row.Verdict.Tone == "unknown":
+		return 3
 	}
-	return map[string]int{"look": 0, "good": 1, "bad": 2, "unknown": 3}[row.Verdict.Tone]
+	return map[string]int{"look": 0, "good": 1, "unknown": 1, "bad": 2}[row.Verdict.Tone]
 }
 
 // policyTable is the table of policies.
@@ -198,7 +200,7 @@ func (u *UI) policyTable(ctx context.Context, location, q string, asked url.Valu
 	}
 	list, err := u.config.Services.ListPolicies(ctx, request)
 	if err != nil {
-		return policyTable{}, err //nolint:wrapcheck // it is for the caller
+		return policyTable{}, err
 	}
 	t := policyTable{Location: location, Text: q, Damaged: list.Unreachable}
 	if list.NextPageToken != "" {

@@ -175,7 +175,7 @@ func (s shortStore) Get(ctx context.Context, keys ...admin.Key) ([]admin.Record,
 			return nil, fmt.Errorf("a page reads the content of %s", key)
 		}
 	}
-	return s.Store.Get(ctx, keys...) //nolint:wrapcheck // it is that of the store
+	return s.Store.Get(ctx, keys...)
 }
 
 // TestPagesOfListsReadNoContents: neither the page of a location nor that of the stages reads a

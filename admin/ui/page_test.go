@@ -55,16 +55,18 @@ func TestPagesOfARehearsal(t *testing.T) {
 	for _, want := range []string{
 		"Look first", "newly denied 70 7%", "Newly denied is a share of 1,000 that the live policy allows",
 		"Newly denied is a share of 1,000 that the live policy allows, newly allowed of 0 that it denies",
-		"70 of 1,000 requests that the live policy allows would be newly denied (7%) and 30 of 930 with the same verdict answered differently (3.2%); 70 of 80 requests of GET /health/* would be newly denied.", "on 1 of 1 sidecar", "for 1m",
+		"70 of 1,000 requests that the live policy allows would be newly denied (7%) and 30 of 930 with the same result answered differently (3.2%); 70 of 80 requests of GET /health/* would be newly denied; 2 of 3 items were not seen.", "on 1 of 1 sidecar", "for 1m",
 		"70 of 80", "GET /health/*", "allowed → 403", "shop.rego:7", "input.operator", "only operators", "/health/7", "spiffe://x/sa/web", "decision d-1",
-		"header x-plan", "Newly denied, by team web 70", "1 of 3 changed rules was never exercised", "○ never exercised", "● exercised", "● exercised, always true",
+		"header x-plan", "Newly denied, by team web 70", "2 of 3 items were not seen", "○ unseen", "● seen",
+		"seen condition, added shop.rego:7 data.envoy.authz.allow none input.operator True for 12 distinct requests, false for 3",
+		"unseen rule, added shop.rego:12 data.envoy.authz.more none more if false No request needed it",
 		"None: the live policy decided 20 requests twice", "Requests that differ, per minute", s.policyAt(policy).Etag, s.experimentAt(trial).Etag,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}
 	}
-	for _, want := range []string{"An etag marks one version", "A revision is a content", "Noise is how often", "A rule is exercised if"} {
+	for _, want := range []string{"An etag marks one version", "A revision is a content", "Noise is how often", "An item is one thing"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not explain its words with %q:\n%s", want, page)
 		}
@@ -146,8 +148,9 @@ func TestHostileContentIsText(t *testing.T) {
 	if _, err := s.server.CreatePolicy(t.Context(), &adminpb.CreatePolicyRequest{Parent: location, PolicyId: "shop", Policy: p}); err != nil {
 		t.Fatal(err)
 	}
-	candidate := newPolicy("package envoy.authz\n\nallow := false # <marker>" + strings.ReplaceAll(marker, "\x00", "") + "\n")
+	candidate := newPolicy("package envoy.authz\n\nallow if data[\"<marker>\"] == \"" + "<marker a='b'>" + "\" # <marker>" + strings.ReplaceAll(marker, "\x00", "") + "\n")
 	candidate.Name, candidate.DisplayName = policy, "<marker>"+short[:40]
+	candidate.Data = document(s, map[string]any{"<marker>": short, "list": []any{"<marker>\u202e"}})
 	candidate.Modules[short+".rego"] = "package x # <marker>\n"
 	if _, err := s.server.CreatePolicyExperiment(t.Context(), &adminpb.CreatePolicyExperimentRequest{
 		Parent: policy, PolicyExperimentId: "tighter", PolicyExperiment: &adminpb.PolicyExperiment{
@@ -164,9 +167,8 @@ func TestHostileContentIsText(t *testing.T) {
 	}
 	utf8 := strings.ReplaceAll(marker, "\x00", "\\0")
 	pair := someEvidence()
-	pair.Counts.Dropped, pair.Drops, pair.ChangedData = 5, map[string]int64{utf8: 5}, []string{utf8}
+	pair.Counts.Dropped, pair.Drops = 5, map[string]int64{utf8: 5}
 	pair.Labels = []*evidencepb.Label{{Label: utf8, Kind: 1, Total: 70, Values: []*evidencepb.Label_Value{{Value: utf8, Count: 70}}}}
-	pair.Rules = []*evidencepb.Rule{{Side: 1, File: "shop.rego", Line: 3, Name: utf8}, {Side: 1, File: utf8, Line: 1, Name: utf8}}
 	for i := range pair.Groups {
 		g := pair.Groups[i]
 		g.Method, g.Pattern, g.Rule, g.Reason, g.Changes = utf8, utf8, utf8, utf8, []string{utf8}

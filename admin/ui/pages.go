@@ -94,7 +94,7 @@ func maker(of interface {
 	GetCreator() string
 	GetCreatorDisplay() string
 }) string {
-	return access.Named(of.GetCreator(), of.GetCreatorDisplay())
+	return access.Principal{Member: of.GetCreator(), Display: of.GetCreatorDisplay()}.Named()
 }
 
 // toneOf is that of a policy which every sidecar that has it enforces.

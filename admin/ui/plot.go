@@ -11,7 +11,7 @@ import (
 
 // A report has the last hour, minute by minute, as the nodes that run now saw it. It is drawn
 // as two plots above each other, each with a scale of its own: a few requests that differ
-// would not be seen beside thousands that do not.
+// would not be seen next to thousands that do not.
 
 // The bars in their own units, which are stretched to the room that a plot has; its texts are
 // not. A minute is minuteWidth wide.

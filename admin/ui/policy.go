@@ -17,7 +17,7 @@ const (
 	dataShown      = 64 << 10
 )
 
-// policyView is what the page of a policy shows beside its experiments.
+// policyView is what the page of a policy shows next to its experiments.
 type policyView struct {
 	*adminpb.Policy
 	Creator     string
@@ -48,7 +48,7 @@ func (u *UI) policy(r *http.Request) (*view, error) {
 	ctx, name := r.Context(), policyNamed(r)
 	p, err := u.config.Services.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
+		return nil, err
 	}
 	sidecars, err := u.sidecars(ctx, locationOf(name))
 	if err != nil {
@@ -86,7 +86,7 @@ func (u *UI) revisions(r *http.Request, p *adminpb.Policy) (out revisions, err e
 		return revisions{Denied: true}, nil
 	}
 	if err != nil {
-		return out, err //nolint:wrapcheck // it is for the caller
+		return out, err
 	}
 	may, err := u.permitted(r.Context(), p.Name, access.PoliciesRollback)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"understudy/admin/history"
 	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 )
 
 // revisionView is what the page of a revision shows of it.
@@ -52,10 +53,10 @@ func (u *UI) revisionOf(r *http.Request) (*adminpb.PolicyRevision, *adminpb.Poli
 	name := revisionNamed(r)
 	revision, err := u.config.Services.GetPolicyRevision(r.Context(), &adminpb.GetPolicyRevisionRequest{Name: name})
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // it is for the caller
+		return nil, nil, err
 	}
 	policy, err := u.config.Services.GetPolicy(r.Context(), &adminpb.GetPolicyRequest{Name: policyOf(name)})
-	return revision, policy, err //nolint:wrapcheck // it is for the caller
+	return revision, policy, err
 }
 
 // revision is the view of a revision: how it became live, what its commit showed, and what
@@ -97,6 +98,7 @@ func reportParts(r *adminpb.Report, q url.Values) []part {
 	return []part{
 		{ID: "numbers", Page: "numbers", Data: numbersOf(r)},
 		{ID: "groups", Page: "groups", Data: groupsOf(r, q)},
+		{ID: "items", Page: "items", Data: itemsOf(r)},
 		{ID: "known", Page: "known", Data: knownOf(r)},
 	}
 }
@@ -135,7 +137,7 @@ func (u *UI) sides(ctx context.Context, v revisionView, q url.Values) (otherSide
 		return out, nil
 	}
 	if err != nil {
-		return out, err //nolint:wrapcheck // it is for the caller
+		return out, err
 	}
 	preferred := 0
 	for _, r := range list.PolicyRevisions {
@@ -171,9 +173,9 @@ func (u *UI) against(ctx context.Context, v revisionView, sides otherSide) (*com
 	if sides.Sides[i].Value == liveSide {
 		return out, nil
 	}
-	other, err := u.config.Services.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: v.Policy.Name + "/revisions/" + sides.Sides[i].Value})
+	other, err := u.config.Services.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: authz.PolicyName(v.Policy.Name).Revision(sides.Sides[i].Value)})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
+		return nil, err
 	}
 	out.LeftName, out.left = "Revision "+shortEtag(id(other.Name)), other.Snapshot
 	return out, nil

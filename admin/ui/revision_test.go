@@ -35,7 +35,7 @@ func TestRevisions(t *testing.T) {
 	}
 	page = textOf(t, s.page(second.Revision))
 	for _, want := range []string{
-		"commit of tighter,", "live", "Look first", "70 of 1,000 requests that the live policy allows would be newly denied (7%)", "GET /health/*", "input.operator", "1 of 3 changed rules was never exercised",
+		"commit of tighter,", "live", "Look first", "70 of 1,000 requests that the live policy allows would be newly denied (7%)", "GET /health/*", "input.operator", "2 of 3 items were not seen",
 		"What differs", "more if false", "Revision " + second.Revision[len(policy+"/revisions/"):][:12],
 	} {
 		if !strings.Contains(page, want) {

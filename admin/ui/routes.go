@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"understudy/admin/rest"
 	adminpb "understudy/admin/v1"
 )
 
@@ -22,9 +23,9 @@ func (u *UI) routes() *http.ServeMux {
 	get := func(pattern string, make func(*http.Request) (*view, error)) {
 		mux.HandleFunc("GET "+Root+pattern, func(w http.ResponseWriter, r *http.Request) { u.show(w, r, make) })
 	}
-	post := func(pattern, method string, named func(*http.Request) string, do func(*http.Request) (*url.URL, *view, error)) {
+	post := func(pattern string, method rest.Method, named func(*http.Request) string, do func(*http.Request) (*url.URL, *view, error)) {
 		mux.HandleFunc("POST "+Root+pattern, func(w http.ResponseWriter, r *http.Request) {
-			u.do(w, r, func() error { return u.authorize(r, method, named(r)) }, do)
+			u.do(w, r, func() error { return u.config.Services.Authorize(r.Context(), method, named(r)) }, do)
 		})
 	}
 	mux.HandleFunc("GET "+Root+"{$}", func(w http.ResponseWriter, r *http.Request) {

@@ -78,7 +78,7 @@ func newSiteFor(t testing.TB, members ...string) *site {
 	}
 	s := &site{TB: t, store: store}
 	c := ui.Config{Location: location, Logger: log, Panics: panics, Guard: rest.Guard{Hosts: []string{}}}
-	config := admin.Config{Store: store}
+	config := admin.Config{Store: store, OperationWait: 100 * time.Millisecond}
 	var authorizer *iam.Authorizer
 	if len(members) > 0 {
 		if authorizer, err = iam.NewAuthorizer(iam.AuthorizerConfig{Store: store, Owners: []string{"token:" + members[0]}}); err != nil {
@@ -89,18 +89,13 @@ func newSiteFor(t testing.TB, members ...string) *site {
 	if s.server, err = admin.NewServer(config); err != nil {
 		t.Fatal(err)
 	}
-	c.Services = s.server
 	if len(members) > 0 {
-		mixin, err := iam.New(iam.Config{Admin: s.server, Authorizer: authorizer})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Services, c.Authorizer = iam.NewGuard(s.server, mixin, authorizer), authorizer
+		c.Authorizer = authorizer
 		login := newLogin(t, members)
 		c.Authenticator, c.Login = login, login
 	}
 	s.config = c
-	s.ui = s.pageOf(c.Services)
+	s.ui = s.pageOf(s.server)
 	s.http = httptest.NewServer(s.ui.Handler(http.NotFoundHandler()))
 	t.Cleanup(s.http.Close)
 	t.Cleanup(s.ui.Drain) // first: what is live would be waited for
@@ -111,7 +106,11 @@ func newSiteFor(t testing.TB, members ...string) *site {
 func (s *site) pageOf(services rest.Services) *ui.UI {
 	s.Helper()
 	c := s.config
-	c.Services = services
+	api, err := rest.New(rest.Config{Services: services, Authenticator: c.Authenticator, Authorizer: c.Authorizer})
+	if err != nil {
+		s.Fatal(err)
+	}
+	c.Services = api.Client()
 	page, err := ui.New(c)
 	if err != nil {
 		s.Fatal(err)
@@ -224,7 +223,7 @@ func (s *site) post(path string, form url.Values) answer {
 func (s *site) rehearsed() {
 	s.Helper()
 	s.policyIn(location, "shop", "package envoy.authz\n\nallow if input.parsed_path[0] == \"a\"\n\nallow if input.parsed_path[0] == \"health\"\n")
-	s.experiment("package envoy.authz\n\nallow if input.parsed_path[0] == \"a\"\n\nallow if {\n\tinput.parsed_path[0] == \"health\"\n\tinput.operator\n}\n\nmore if false\n")
+	s.experiment("package envoy.authz\n\nallow if input.parsed_path[0] == \"a\"\n\nallow if {\n\tinput.parsed_path[0] == \"health\"\n\tinput.operator\n}\n\nallow if more\n\nmore if false\n")
 	s.start()
 }
 
@@ -305,11 +304,18 @@ func (s *site) beat(id string, behind int64, policies ...string) *adminpb.Node {
 	return node
 }
 
-// publish publishes evidence of the present pair as a sidecar does.
+// publish publishes evidence of the present pair as a sidecar does, which has the same list of items.
 func (s *site) publish(node string, pair *evidencepb.Pair, points ...*evidencepb.Point) {
 	s.Helper()
-	e := s.experimentAt(trial)
-	pair.PolicyEtag = s.policyAt(policy).Etag
+	e, live := s.experimentAt(trial), s.policyAt(policy)
+	pair.PolicyEtag = live.Etag
+	if len(pair.Items) > 0 {
+		list, err := authz.Items(s.Context(), live, e.Policy)
+		if err != nil {
+			s.Fatal(err)
+		}
+		pair.Items[0].Digest = list.Digest
+	}
 	now := time.Now()
 	pair.Active = []*evidencepb.Span{{Begin: now.Add(-time.Minute).UnixMilli(), End: now.UnixMilli()}}
 	value, err := proto.Marshal(&evidencepb.Evidence{
@@ -343,11 +349,8 @@ func someEvidence() *evidencepb.Pair {
 		},
 		Endpoints: []*evidencepb.Endpoint{{Method: "GET", Pattern: "/health/*", Count: 80}, {Method: "POST", Pattern: "/a/orders", Count: 300}},
 		Labels:    []*evidencepb.Label{{Label: "team", Kind: int32(adminpb.Report_NEWLY_DENIED), Total: 70, Values: []*evidencepb.Label_Value{{Value: "web", Count: 70}}}},
-		Rules: []*evidencepb.Rule{
-			{Side: 1, File: "shop.rego", Line: 5, Name: "data.envoy.authz.allow", EvaluatedTrue: true, EvaluatedFalse: true},
-			{Side: 1, File: "shop.rego", Line: 10, Name: "data.envoy.authz.more"},
-			{Side: 2, File: "shop.rego", Line: 5, Name: "data.envoy.authz.allow", EvaluatedTrue: true},
-		},
+		// Of the list of what the candidate of rehearsed adds: the condition, and two rules.
+		Items: []*evidencepb.Items{{Shown: []int32{12, 0, 0}, Untrue: []int32{3, 0, 0}}},
 		Noise: &evidencepb.Noise{Sampled: 20},
 	}
 }

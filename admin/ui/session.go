@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"understudy/admin/access"
-	"understudy/admin/apierror"
 )
 
 // The paths of Config.Login. The first takes the address to come back to as the parameter
@@ -47,7 +46,7 @@ func (u *UI) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	http.Redirect(w, r, loginPath+"?"+url.Values{"return": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 }
 
-// permissions are those that whoever asks has on a resource.
+// permissions are those that anyone who asks has on a resource.
 type permissions map[access.Permission]bool
 
 // permitted asks which of some permissions the principal has on a resource.
@@ -55,7 +54,7 @@ func (u *UI) permitted(ctx context.Context, resource string, of ...access.Permis
 	if u.config.Authorizer != nil {
 		var err error
 		if of, err = u.config.Authorizer.Permitted(ctx, resource, of); err != nil {
-			return nil, err //nolint:wrapcheck // it is for the caller
+			return nil, err
 		}
 	}
 	has := make(permissions, len(of))
@@ -63,18 +62,6 @@ func (u *UI) permitted(ctx context.Context, resource string, of ...access.Permis
 		has[p] = true
 	}
 	return has, nil
-}
-
-// authorize returns the error of a principal who may not make a call of the API on a resource.
-func (u *UI) authorize(r *http.Request, method, resource string) error {
-	if u.config.Authorizer == nil {
-		return nil
-	}
-	need, known := access.NeedOf(method)
-	if !known {
-		return apierror.Unimplemented("The method")
-	}
-	return u.config.Authorizer.Authorize(r.Context(), need.On(resource), resource) //nolint:wrapcheck // it is for the caller
 }
 
 // denied reports whether a call failed since its caller may not make it.

@@ -11,6 +11,7 @@ import (
 	"understudy/admin/apierror"
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 )
 
 // Stages are the locations of a project, each promoted to its next one.
@@ -77,7 +78,7 @@ func (u *UI) steps(ctx context.Context, here string) ([]step, error) {
 	for i := 0; i < len(names) && i < stagesShown; i++ {
 		to, err := u.nextOf(ctx, names[i])
 		if denied(err) && names[i] != here {
-			continue // it ends the chain, for whoever asks
+			continue // it ends the chain, for anyone who asks
 		}
 		if err != nil {
 			return nil, err
@@ -103,7 +104,7 @@ func (u *UI) steps(ctx context.Context, here string) ([]step, error) {
 // nextOf is the next location of a location; empty if it has none.
 func (u *UI) nextOf(ctx context.Context, location string) (string, error) {
 	config, err := u.config.Services.GetConfig(ctx, &adminpb.GetConfigRequest{Name: location + "/config"})
-	return config.GetNextLocation(), err //nolint:wrapcheck // it is for the caller
+	return config.GetNextLocation(), err
 }
 
 // ordered are the locations that have a next one: each chain from its first on, and at last those
@@ -191,7 +192,7 @@ func (s step) row(policy string, left, right *adminpb.Policy) stageRow {
 func (u *UI) livePolicies(ctx context.Context, location string) (map[string]*adminpb.Policy, error) {
 	list, err := u.config.Services.ListPolicies(ctx, &adminpb.ListPoliciesRequest{Parent: location, PageSize: policiesCompared})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
+		return nil, err
 	}
 	out := make(map[string]*adminpb.Policy)
 	for _, p := range list.Policies {
@@ -231,7 +232,7 @@ func (u *UI) confirmPromotion(r *http.Request) (*view, error) {
 	}
 	if may, err := u.mayPromote(r.Context(), s.From, s.To); err != nil || !may {
 		if err == nil {
-			err = apierror.PermissionDenied(string(access.PoliciesPromote), s.From+"' and '"+s.To)
+			err = apierror.PermissionDenied(apierror.Permission(access.PoliciesPromote), s.From+"' and '"+s.To)
 		}
 		return nil, err
 	}
@@ -255,12 +256,12 @@ func (u *UI) promote(r *http.Request) (*url.URL, *view, error) {
 		policy, versions, _ := strings.Cut(seen, " ")
 		revision, etag, _ := strings.Cut(versions, " ")
 		request.Policies = append(request.Policies, &adminpb.PromotedPolicy{
-			Revision: request.Parent + "/policies/" + policy + "/revisions/" + revision, TargetEtag: etag,
+			Revision: authz.Location(request.Parent).Policy(authz.PolicyID(policy)).Revision(revision), TargetEtag: etag,
 		})
 	}
 	op, err := u.config.Services.PromotePolicies(r.Context(), request)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // it is for the caller
+		return nil, nil, err
 	}
 	return operationAt(op), nil, nil
 }

@@ -2,13 +2,13 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	"understudy/admin/policydiff"
 	"understudy/admin/policydiff/linediff"
-	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/background"
 )
@@ -36,12 +36,12 @@ type compared struct {
 // comparedText compares the live policy with that of an experiment.
 func comparedText(live, experiment *adminpb.Policy, r *adminpb.Report) compared {
 	marks := ""
-	for _, c := range r.GetChangedRules() {
-		marks += fmt.Sprint(c.Side, c.File, c.Line, c.EvaluatedTrue, c.EvaluatedFalse, "\x00")
+	for _, item := range r.GetItems() {
+		marks += fmt.Sprint(item.ItemId, markOf(item), "\x00")
 	}
 	return compared{
 		Title: "What would change", LeftName: "Live policy", RightName: "Experiment", left: live, right: experiment, report: r,
-		version: versionOf("text", live.GetEtag(), r.GetExperimentEtag(), marks, fmt.Sprint(report.Examined(r), r.GetRequestCount() > 0)),
+		version: versionOf("text", live.GetEtag(), r.GetExperimentEtag(), marks, fmt.Sprint(r.GetRequestCount() > 0)),
 	}
 }
 
@@ -78,8 +78,7 @@ type side struct {
 	Before, Middle, After string
 	// Sign is what is before the line of a diff.
 	Sign string
-	// Mark is the class of what is known of the line, Tag a word for it on the first line of a
-	// rule.
+	// Mark is the class of what is known of the line, Tag a word for it on the first line of an item.
 	Mark, Tag string
 }
 
@@ -93,7 +92,7 @@ type text struct {
 	MoreContent int
 	// Cut is how many lines are not shown.
 	Cut int
-	// Marked says that it is known of some line whether requests exercised it.
+	// Marked says that it is known of some line whether requests have shown what it does.
 	Marked bool
 }
 
@@ -136,8 +135,8 @@ func (c compared) compare() text {
 
 // rows are those of a module.
 func (c compared) rows(m *module, left, right []string) (rows []row) {
-	leftMarks := marksOf(left, c.rules(m.Name, adminpb.Report_ChangedRule_POLICY), c.report)
-	rightMarks := marksOf(right, c.rules(m.Name, adminpb.Report_ChangedRule_EXPERIMENT), c.report)
+	leftMarks := marksOf(left, c.items(m.Name, adminpb.Report_Item_POLICY))
+	rightMarks := marksOf(right, c.items(m.Name, adminpb.Report_Item_EXPERIMENT, adminpb.Report_Item_BOTH))
 	m.Marked = len(leftMarks)+len(rightMarks) > 0
 	for _, d := range linediff.Diff(left, right) {
 		row := row{Op: [...]string{"same", "changed", "deleted", "inserted"}[d.Op]}
@@ -156,14 +155,17 @@ func (c compared) rows(m *module, left, right []string) (rows []row) {
 	return rows
 }
 
-// rules are the changed rules of a module on one side.
-func (c compared) rules(file string, side adminpb.Report_ChangedRule_Side) (rules []*adminpb.Report_ChangedRule) {
-	for _, r := range c.report.GetChangedRules() {
-		if r.Side == side && r.File == file {
-			rules = append(rules, r)
+// items are those that are in a module of one side. None is marked before anything was compared.
+func (c compared) items(file string, of ...adminpb.Report_Item_Side) (items []*adminpb.Report_Item) {
+	if c.report.GetRequestCount() == 0 {
+		return nil
+	}
+	for _, item := range c.report.Items {
+		if item.File == file && slices.Contains(of, item.Side) {
+			items = append(items, item)
 		}
 	}
-	return rules
+	return items
 }
 
 // sideOf is one side of a row.
@@ -180,7 +182,7 @@ func sideOf(number int, line string, d linediff.Row, marks map[int]mark) side {
 	if d.Op != linediff.Changed || len(d.LeftText)+len(d.RightText) > 2*lineShown {
 		return s
 	}
-	before, after := linediff.Middle(d.LeftText, d.RightText)
+	before, after := d.Middle()
 	if 3*(before+after) < len(line) {
 		return s // they have too little in common to be one line that was changed
 	}
@@ -192,7 +194,7 @@ func sideOf(number int, line string, d linediff.Row, marks map[int]mark) side {
 func excerpt(line string, d linediff.Row) string {
 	from := 0
 	if d.Op == linediff.Changed {
-		before, _ := linediff.Middle(d.LeftText, d.RightText)
+		before, _ := d.Middle()
 		from = max(0, min(before-lineShown/4, len(line)-lineShown))
 	}
 	shown := strings.ToValidUTF8(line[from:from+lineShown], "")
@@ -205,23 +207,10 @@ func excerpt(line string, d linediff.Row) string {
 	return shown
 }
 
-// segmentsOf folds lines that are far from any change and do not begin a marked rule. A line
+// segmentsOf folds lines that are far from any change and do not begin a marked item. A line
 // alone is shown: to fold it takes as much room.
 func segmentsOf(rows []row) (out []segment) {
-	near := make([]bool, len(rows))
-	for i, r := range rows {
-		if r.Op == "same" && r.Left.Tag == "" && r.Right.Tag == "" {
-			continue
-		}
-		for j := max(0, i-contextLines); j <= min(len(rows)-1, i+contextLines); j++ {
-			near[j] = true
-		}
-	}
-	for i := range rows {
-		if i > 0 && i < len(rows)-1 && !near[i] && near[i-1] && near[i+1] {
-			near[i] = true
-		}
-	}
+	near := nearChanges(rows)
 	for begin := 0; begin < len(rows); {
 		end := begin
 		for end < len(rows) && near[end] == near[begin] {
@@ -236,47 +225,61 @@ func segmentsOf(rows []row) (out []segment) {
 	return out
 }
 
-// mark says whether requests exercised a line.
-type mark struct{ class, tag string }
-
-// marksOf :: number of a line → what is known of the rule that it is in. Of rules that do not
-// differ nothing is measured.
-func marksOf(lines []string, rules []*adminpb.Report_ChangedRule, r *adminpb.Report) map[int]mark {
-	marks := make(map[int]mark)
-	for _, rule := range rules {
-		m := markOf(rule, r)
-		if m.class == "" {
+// nearChanges says of each line whether it is near a change or the beginning of a marked item, or
+// alone between two that are.
+func nearChanges(rows []row) []bool {
+	near := make([]bool, len(rows))
+	for i, r := range rows {
+		if r.Op == "same" && r.Left.Tag == "" && r.Right.Tag == "" {
 			continue
 		}
-		for n := int(rule.Line); n <= endOfRule(lines, int(rule.Line)); n++ {
-			// Two rules may begin on one line; what was never exercised is what counts.
-			if marks[n].class != "never" {
+		for j := max(0, i-contextLines); j <= min(len(rows)-1, i+contextLines); j++ {
+			near[j] = true
+		}
+	}
+	for i := range rows {
+		if i > 0 && i < len(rows)-1 && !near[i] && near[i-1] && near[i+1] {
+			near[i] = true
+		}
+	}
+	return near
+}
+
+// mark says whether requests have shown what a line does.
+type mark struct{ class, tag string }
+
+// unseen is the class of a mark on what they have not shown.
+const unseen = "never"
+
+// marksOf :: number of a line → what is known of the item that it is in. Of what does not differ nothing
+// is measured. A rule has the lines that it has, anything else the one where it begins.
+func marksOf(lines []string, items []*adminpb.Report_Item) map[int]mark {
+	marks := make(map[int]mark)
+	for _, item := range items {
+		m, first := markOf(item), int(item.Line)
+		last := first
+		if item.Kind == adminpb.Report_Item_RULE {
+			last = endOfRule(lines, first)
+		}
+		for n := first; n <= last; n++ {
+			switch of := marks[n].class; { // two items may be on one line; what is unseen is what counts
+			case n == first && (of != unseen || m.class == unseen):
+				marks[n] = m
+			case of != unseen && of != m.class:
 				marks[n] = mark{class: m.class}
 			}
-		}
-		if first := int(rule.Line); marks[first].class == m.class {
-			marks[first] = m
 		}
 	}
 	return marks
 }
 
-// markOf is that of a rule.
-func markOf(rule *adminpb.Report_ChangedRule, r *adminpb.Report) mark {
-	switch {
-	case r.GetRequestCount() == 0:
-		return mark{}
-	case rule.EvaluatedTrue && rule.EvaluatedFalse:
-		return mark{"seen", "exercised"}
-	case rule.EvaluatedTrue:
-		return mark{"seen", "exercised, always true"}
-	case rule.EvaluatedFalse:
-		return mark{"seen", "exercised, never true"}
-	case !report.Examined(r):
-		return mark{"never", "not exercised yet"}
-	default:
-		return mark{"never", "never exercised"}
+// markOf is that of an item.
+func markOf(item *adminpb.Report_Item) mark {
+	word := itemStates[item.State][0]
+	if item.State == adminpb.Report_Item_SEEN {
+		return mark{"seen", word}
 	}
+	return mark{unseen, word}
 }
 
 // endOfRule is the last line of the rule that begins on a line: what is indented below it,

@@ -19,9 +19,8 @@ const Root = "/ui/"
 
 // Config is what a UI needs.
 type Config struct {
-	// Services answer what the page asks, and check the permissions of the principal in the
-	// context. Required.
-	Services rest.Services
+	// Services answer what the page asks, if the principal of the context may ask it. Required.
+	Services *rest.Client
 	// Location is shown first: projects/P/locations/L. Required.
 	Location string
 	// Authenticator finds who asks. Nil means that nobody is asked: everybody may everything.
@@ -35,7 +34,7 @@ type Config struct {
 	Guard rest.Guard
 	// Panics reports what panics in a request. Required.
 	Panics *diagnostics.Panics
-	// Logger gets what a user is told to look for there. Required.
+	// Logger gets the cause of an answer that refers the user to the log. Required.
 	Logger *slog.Logger
 }
 

@@ -96,7 +96,7 @@ func (u *UI) render(p part, h have) (rendered, error) {
 		out.Version = versionOf(p.ID, b.String())
 	}
 	if out.Same = h[out.Version]; !out.Same {
-		out.HTML = template.HTML(b.String()) //nolint:gosec // it is what the template has escaped
+		out.HTML = template.HTML(b.String()) // it is what the template has escaped
 	}
 	return out, nil
 }
@@ -135,8 +135,8 @@ func (u *UI) show(w http.ResponseWriter, r *http.Request, find func(*http.Reques
 }
 
 // do does what a form asks for. It answers with where the result is seen (303 See Other), so
-// that loading that again does nothing again. Whatever is wrong with a form, who may not make its
-// call is told that alone.
+// that loading that again does nothing again. Whatever is wrong with a form, a caller without
+// the permission gets that error alone.
 func (u *UI) do(w http.ResponseWriter, r *http.Request, authorize func() error, act func(*http.Request) (*url.URL, *view, error)) {
 	to, instead, err := parsed(r, act)
 	switch {
@@ -178,7 +178,7 @@ func (u *UI) Layout(w http.ResponseWriter, r *http.Request, code int, title stri
 // writeFrame writes the layout around what a frame has.
 func (u *UI) writeFrame(w http.ResponseWriter, r *http.Request, code int, f frame) {
 	who := access.FromContext(r.Context())
-	f.Principal, f.Assets = access.Named(who.Member, who.Display), u.pages.assets
+	f.Principal, f.Assets = who.Named(), u.pages.assets
 	f.Logout = u.config.Login != nil && f.Principal != ""
 	var b bytes.Buffer
 	if err := u.pages.templates.ExecuteTemplate(&b, "layout", f); err != nil {

@@ -13,7 +13,7 @@ import (
 var hidden = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp}
 
 // visible writes the hidden characters of a page as policies and the command line do, such as
-// \u202e: in its texts and attributes, whoever wrote them. Nothing in markup has any, but for
+// \u202e: in its texts and attributes, anyone who wrote them. Nothing in markup has any, but for
 // the ends of lines and tabs, which stay.
 func visible(page []byte) []byte {
 	if !bytes.ContainsFunc(page, isHidden) {

@@ -14,7 +14,7 @@ import (
 var void = []string{"meta", "link", "br", "input", "col", "img", "hr"}
 
 // checkPage holds a page against what every page is: well formed, with nothing that a strict
-// policy would refuse, and made for whoever does not see it.
+// policy would refuse, and made for anyone who does not see it.
 func checkPage(t *testing.T, name string, a answer) {
 	t.Helper()
 	policy := a.header.Get("Content-Security-Policy")
@@ -122,7 +122,7 @@ func checkElements(t *testing.T, name string, root *html.Node) {
 	}
 }
 
-// checkAccess checks what an element needs for whoever does not see it.
+// checkAccess checks what an element needs for anyone who does not see it.
 func checkAccess(t *testing.T, name string, n *html.Node, at map[string]string) {
 	t.Helper()
 	switch n.Data {

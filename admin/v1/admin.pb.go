@@ -9,6 +9,7 @@ package adminpb
 import (
 	longrunningpb "cloud.google.com/go/longrunning/autogen/longrunningpb"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
+	httpbody "google.golang.org/genproto/googleapis/api/httpbody"
 	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -94,12 +95,14 @@ const (
 	Report_NEWLY_DENIED Report_Kind = 1
 	// The live policy denies, the experiment allows.
 	Report_NEWLY_ALLOWED Report_Kind = 2
-	// The verdict is the same; status, headers, body or metadata are not.
+	// The result is the same; status, headers, body or metadata are not.
 	Report_RESPONSE_CHANGED Report_Kind = 3
-	// The experiment failed to decide.
+	// The experiment failed to decide, and the live policy did not fail alike. Where
+	// both fail for a reason of the same class, such as a rule that is undefined, both
+	// deny, and are compared by their answers.
 	Report_FAILED Report_Kind = 4
 	// The live policy did not decide, whatever the experiment did: it ran out of
-	// time, for example. There is nothing to compare with, so it is no difference
+	// time, for example. A rule that is undefined or in conflict is a denial. There is nothing to compare with, so it is no difference
 	// that the experiment makes.
 	Report_LIVE_FAILED Report_Kind = 5
 )
@@ -151,57 +154,242 @@ func (Report_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
 }
 
-// The side that has the rule.
-type Report_ChangedRule_Side int32
+// What is counted.
+type Report_Bound_Unit int32
 
 const (
 	// Default value. This value is unused.
-	Report_ChangedRule_SIDE_UNSPECIFIED Report_ChangedRule_Side = 0
-	// The experiment has it: it was added or changed.
-	Report_ChangedRule_EXPERIMENT Report_ChangedRule_Side = 1
-	// The live policy has it: it was removed or changed.
-	Report_ChangedRule_POLICY Report_ChangedRule_Side = 2
+	Report_Bound_UNIT_UNSPECIFIED Report_Bound_Unit = 0
+	// Distinct callers. There is a bound of them if at least 95 % of the requests that
+	// the share is of have a caller that is known. A request that differs and has none
+	// counts as a caller that differs.
+	Report_Bound_CALLERS Report_Bound_Unit = 1
+	// Requests. Those of one caller are hardly independent.
+	Report_Bound_REQUESTS Report_Bound_Unit = 2
 )
 
-// Enum value maps for Report_ChangedRule_Side.
+// Enum value maps for Report_Bound_Unit.
 var (
-	Report_ChangedRule_Side_name = map[int32]string{
-		0: "SIDE_UNSPECIFIED",
-		1: "EXPERIMENT",
-		2: "POLICY",
+	Report_Bound_Unit_name = map[int32]string{
+		0: "UNIT_UNSPECIFIED",
+		1: "CALLERS",
+		2: "REQUESTS",
 	}
-	Report_ChangedRule_Side_value = map[string]int32{
-		"SIDE_UNSPECIFIED": 0,
-		"EXPERIMENT":       1,
-		"POLICY":           2,
+	Report_Bound_Unit_value = map[string]int32{
+		"UNIT_UNSPECIFIED": 0,
+		"CALLERS":          1,
+		"REQUESTS":         2,
 	}
 )
 
-func (x Report_ChangedRule_Side) Enum() *Report_ChangedRule_Side {
-	p := new(Report_ChangedRule_Side)
+func (x Report_Bound_Unit) Enum() *Report_Bound_Unit {
+	p := new(Report_Bound_Unit)
 	*p = x
 	return p
 }
 
-func (x Report_ChangedRule_Side) String() string {
+func (x Report_Bound_Unit) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (Report_ChangedRule_Side) Descriptor() protoreflect.EnumDescriptor {
+func (Report_Bound_Unit) Descriptor() protoreflect.EnumDescriptor {
 	return file_understudy_admin_v1_admin_proto_enumTypes[2].Descriptor()
 }
 
-func (Report_ChangedRule_Side) Type() protoreflect.EnumType {
+func (Report_Bound_Unit) Type() protoreflect.EnumType {
 	return &file_understudy_admin_v1_admin_proto_enumTypes[2]
 }
 
-func (x Report_ChangedRule_Side) Number() protoreflect.EnumNumber {
+func (x Report_Bound_Unit) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use Report_ChangedRule_Side.Descriptor instead.
-func (Report_ChangedRule_Side) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11, 0}
+// Deprecated: Use Report_Bound_Unit.Descriptor instead.
+func (Report_Bound_Unit) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3, 0}
+}
+
+// What differs.
+type Report_Item_ItemKind int32
+
+const (
+	// Default value. This value is unused.
+	Report_Item_ITEM_KIND_UNSPECIFIED Report_Item_ItemKind = 0
+	// A body of a rule, an `else` or a default. It is seen when it had a value for
+	// some request.
+	Report_Item_RULE Report_Item_ItemKind = 1
+	// An expression of a rule that both sides have. It is seen when it was true for
+	// some request, and asked and not true for some other one.
+	Report_Item_CONDITION Report_Item_ItemKind = 2
+	// An expression in which constants alone differ. It is seen when a request is
+	// decided otherwise with the constants of the other side.
+	Report_Item_LITERAL Report_Item_ItemKind = 3
+	// A place of `data`. It is seen when a request is decided otherwise with what the
+	// other side has there.
+	Report_Item_DATA Report_Item_ItemKind = 4
+)
+
+// Enum value maps for Report_Item_ItemKind.
+var (
+	Report_Item_ItemKind_name = map[int32]string{
+		0: "ITEM_KIND_UNSPECIFIED",
+		1: "RULE",
+		2: "CONDITION",
+		3: "LITERAL",
+		4: "DATA",
+	}
+	Report_Item_ItemKind_value = map[string]int32{
+		"ITEM_KIND_UNSPECIFIED": 0,
+		"RULE":                  1,
+		"CONDITION":             2,
+		"LITERAL":               3,
+		"DATA":                  4,
+	}
+)
+
+func (x Report_Item_ItemKind) Enum() *Report_Item_ItemKind {
+	p := new(Report_Item_ItemKind)
+	*p = x
+	return p
+}
+
+func (x Report_Item_ItemKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Report_Item_ItemKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_understudy_admin_v1_admin_proto_enumTypes[3].Descriptor()
+}
+
+func (Report_Item_ItemKind) Type() protoreflect.EnumType {
+	return &file_understudy_admin_v1_admin_proto_enumTypes[3]
+}
+
+func (x Report_Item_ItemKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Report_Item_ItemKind.Descriptor instead.
+func (Report_Item_ItemKind) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 0}
+}
+
+// The side that has the item.
+type Report_Item_Side int32
+
+const (
+	// Default value. This value is unused.
+	Report_Item_SIDE_UNSPECIFIED Report_Item_Side = 0
+	// The experiment has it: it was added.
+	Report_Item_EXPERIMENT Report_Item_Side = 1
+	// The live policy has it: it was removed.
+	Report_Item_POLICY Report_Item_Side = 2
+	// Both have it, and not the same: it was changed.
+	Report_Item_BOTH Report_Item_Side = 3
+)
+
+// Enum value maps for Report_Item_Side.
+var (
+	Report_Item_Side_name = map[int32]string{
+		0: "SIDE_UNSPECIFIED",
+		1: "EXPERIMENT",
+		2: "POLICY",
+		3: "BOTH",
+	}
+	Report_Item_Side_value = map[string]int32{
+		"SIDE_UNSPECIFIED": 0,
+		"EXPERIMENT":       1,
+		"POLICY":           2,
+		"BOTH":             3,
+	}
+)
+
+func (x Report_Item_Side) Enum() *Report_Item_Side {
+	p := new(Report_Item_Side)
+	*p = x
+	return p
+}
+
+func (x Report_Item_Side) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Report_Item_Side) Descriptor() protoreflect.EnumDescriptor {
+	return file_understudy_admin_v1_admin_proto_enumTypes[4].Descriptor()
+}
+
+func (Report_Item_Side) Type() protoreflect.EnumType {
+	return &file_understudy_admin_v1_admin_proto_enumTypes[4]
+}
+
+func (x Report_Item_Side) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Report_Item_Side.Descriptor instead.
+func (Report_Item_Side) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 1}
+}
+
+// What requests have shown of an item.
+type Report_Item_State int32
+
+const (
+	// Default value. This value is unused.
+	Report_Item_STATE_UNSPECIFIED Report_Item_State = 0
+	// Some request has shown what the item does.
+	Report_Item_SEEN Report_Item_State = 1
+	// No request has: about the item, the report says nothing.
+	Report_Item_UNSEEN Report_Item_State = 2
+	// No request has so far, and some are still to be examined.
+	Report_Item_PENDING Report_Item_State = 3
+	// No request has, and somebody has accepted that.
+	Report_Item_ACCEPTED Report_Item_State = 4
+)
+
+// Enum value maps for Report_Item_State.
+var (
+	Report_Item_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "SEEN",
+		2: "UNSEEN",
+		3: "PENDING",
+		4: "ACCEPTED",
+	}
+	Report_Item_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"SEEN":              1,
+		"UNSEEN":            2,
+		"PENDING":           3,
+		"ACCEPTED":          4,
+	}
+)
+
+func (x Report_Item_State) Enum() *Report_Item_State {
+	p := new(Report_Item_State)
+	*p = x
+	return p
+}
+
+func (x Report_Item_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Report_Item_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_understudy_admin_v1_admin_proto_enumTypes[5].Descriptor()
+}
+
+func (Report_Item_State) Type() protoreflect.EnumType {
+	return &file_understudy_admin_v1_admin_proto_enumTypes[5]
+}
+
+func (x Report_Item_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Report_Item_State.Descriptor instead.
+func (Report_Item_State) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 2}
 }
 
 // Where the requirement comes from.
@@ -241,11 +429,11 @@ func (x Report_RequirementResult_Source) String() string {
 }
 
 func (Report_RequirementResult_Source) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[3].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[6].Descriptor()
 }
 
 func (Report_RequirementResult_Source) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[3]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[6]
 }
 
 func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
@@ -254,24 +442,26 @@ func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_RequirementResult_Source.Descriptor instead.
 func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 14, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 15, 0}
 }
 
 // Whether an acceptance holds.
 type Acceptance_State int32
 
 const (
-	// Default value. It is not known: the evidence cannot be read.
+	// Default value. It is not known: the evidence cannot be read, or it cannot be
+	// found out in what the policies differ.
 	Acceptance_STATE_UNSPECIFIED Acceptance_State = 0
-	// The requests of the group count against no requirement.
+	// The requests of the group count against no requirement, or the item counts as
+	// if it had been seen.
 	Acceptance_IN_FORCE Acceptance_State = 1
 	// There are more requests or callers than were accepted, or the group has another
 	// cause: all requests of the group count again.
 	Acceptance_EXCEEDED Acceptance_State = 2
 	// It is about something else than what there is now, as `state_reason` says.
 	Acceptance_VOID Acceptance_State = 3
-	// The group was accepted again since, for the same content of the experiment:
-	// the later acceptance counts, also when it is narrower or was taken back.
+	// The same was accepted again since, for the same content of the experiment: the
+	// later acceptance counts, also when it is narrower or was taken back.
 	Acceptance_REPLACED Acceptance_State = 4
 )
 
@@ -304,11 +494,11 @@ func (x Acceptance_State) String() string {
 }
 
 func (Acceptance_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[4].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[7].Descriptor()
 }
 
 func (Acceptance_State) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[4]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[7]
 }
 
 func (x Acceptance_State) Number() protoreflect.EnumNumber {
@@ -358,11 +548,11 @@ func (x CommitRequirements_Scope) String() string {
 }
 
 func (CommitRequirements_Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[5].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[8].Descriptor()
 }
 
 func (CommitRequirements_Scope) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[5]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[8]
 }
 
 func (x CommitRequirements_Scope) Number() protoreflect.EnumNumber {
@@ -414,11 +604,11 @@ func (x PolicyPreviewMetadata_State) String() string {
 }
 
 func (PolicyPreviewMetadata_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[6].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[9].Descriptor()
 }
 
 func (PolicyPreviewMetadata_State) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[6]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[9]
 }
 
 func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
@@ -433,7 +623,7 @@ func (PolicyPreviewMetadata_State) EnumDescriptor() ([]byte, []int) {
 // A live authorization policy: an ordered chain of rules. What clients set in it
 // has at most 4,128,768 bytes as a message, so that a policy, an experiment, a
 // revision or an operation fits the 4 MiB that a gRPC client receives unless it
-// is told otherwise. A server with a higher `--max-policy-size` may send more:
+// is configured otherwise. A server with a higher `--max-policy-size` may send more:
 // its clients raise their limit, or get `RESOURCE_EXHAUSTED` from their library.
 type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -814,7 +1004,7 @@ type Report struct {
 	NewlyDeniedCount int64 `protobuf:"varint,8,opt,name=newly_denied_count,json=newlyDeniedCount,proto3" json:"newly_denied_count,omitempty"`
 	// Output only. The requests that the experiment alone allows.
 	NewlyAllowedCount int64 `protobuf:"varint,9,opt,name=newly_allowed_count,json=newlyAllowedCount,proto3" json:"newly_allowed_count,omitempty"`
-	// Output only. The requests with the same verdict and another response.
+	// Output only. The requests with the same result and another response.
 	ResponseChangedCount int64 `protobuf:"varint,10,opt,name=response_changed_count,json=responseChangedCount,proto3" json:"response_changed_count,omitempty"`
 	// Output only. The requests that the experiment failed to decide.
 	FailedCount int64 `protobuf:"varint,11,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
@@ -832,7 +1022,7 @@ type Report struct {
 	// the experiment was ACTIVE on at least one node.
 	ActiveDuration *durationpb.Duration `protobuf:"bytes,15,opt,name=active_duration,json=activeDuration,proto3" json:"active_duration,omitempty"`
 	// Output only. The same counts for the present content of the experiment
-	// beside every live policy that it was compared with.
+	// next to every live policy that it was compared with.
 	AllPairs *Report_ReportCounts `protobuf:"bytes,16,opt,name=all_pairs,json=allPairs,proto3" json:"all_pairs,omitempty"`
 	// Output only. How long the present content of the experiment has been
 	// compared, with any live policy.
@@ -855,13 +1045,6 @@ type Report struct {
 	Points []*Report_Point `protobuf:"bytes,23,rep,name=points,proto3" json:"points,omitempty"`
 	// Output only. Who it concerns, as far as the policies name it.
 	Labels []*Report_LabelSummary `protobuf:"bytes,24,rep,name=labels,proto3" json:"labels,omitempty"`
-	// Output only. The rules in which the two policies differ, at most 200. About
-	// those that were never evaluated, the report says nothing.
-	ChangedRules []*Report_ChangedRule `protobuf:"bytes,25,rep,name=changed_rules,json=changedRules,proto3" json:"changed_rules,omitempty"`
-	// Output only. The share of all rules that differ and were evaluated, from 0 to 1; 1
-	// if no rule differs, and 0 as long as nothing was compared or it is not known what
-	// differs.
-	ChangedRuleCoverage float64 `protobuf:"fixed64,26,opt,name=changed_rule_coverage,json=changedRuleCoverage,proto3" json:"changed_rule_coverage,omitempty"`
 	// Output only. How far the live policy differs from itself.
 	Noise *Report_Noise `protobuf:"bytes,27,opt,name=noise,proto3" json:"noise,omitempty"`
 	// Output only. The most that the counts of a node may lack if it ends without
@@ -872,29 +1055,24 @@ type Report struct {
 	Requirements []*Report_RequirementResult `protobuf:"bytes,29,rep,name=requirements,proto3" json:"requirements,omitempty"`
 	// Output only. Whether all of `requirements` are met; true if there are none.
 	RequirementsMet bool `protobuf:"varint,30,opt,name=requirements_met,json=requirementsMet,proto3" json:"requirements_met,omitempty"`
-	// Output only. The paths of `data` in which the two policies differ, at most 20.
-	ChangedData []string `protobuf:"bytes,31,rep,name=changed_data,json=changedData,proto3" json:"changed_data,omitempty"`
-	// Output only. The number of rules in which the two policies differ and that are
-	// not in `changed_rules`, because there are too many. They count as not evaluated.
-	OtherChangedRuleCount int32 `protobuf:"varint,32,opt,name=other_changed_rule_count,json=otherChangedRuleCount,proto3" json:"other_changed_rule_count,omitempty"`
 	// Output only. What came of requests from before the experiment became ACTIVE,
 	// with the present pair. They are not counted anywhere else, and satisfy no
 	// requirement. Absent if there were none.
 	Replayed *Report_ReplayedReport `protobuf:"bytes,33,opt,name=replayed,proto3" json:"replayed,omitempty"`
-	// Output only. The number of requests that are still to be examined for
-	// `changed_rules`; of those of which both policies read the same, only one is. As
-	// long as there are some, a rule that was not evaluated may have been.
+	// Output only. The number of requests that are still to be examined for `items`; of
+	// those of which both policies read the same, only one is. As long as there are
+	// some, an item that was not seen may have been.
 	PendingRequestCount int64 `protobuf:"varint,34,opt,name=pending_request_count,json=pendingRequestCount,proto3" json:"pending_request_count,omitempty"`
-	// Output only. The number of requests that could not be examined for
-	// `changed_rules`: there were too many at a time, or it failed. If there are some,
-	// a rule that was not evaluated may have been.
+	// Output only. The number of requests that could not be examined for `items`: there
+	// were too many at a time, or it failed. If there are some, an item that was not
+	// seen may have been.
 	UnexaminedRequestCount int64 `protobuf:"varint,35,opt,name=unexamined_request_count,json=unexaminedRequestCount,proto3" json:"unexamined_request_count,omitempty"`
 	// Output only. The requests compared that the live policy allows: what newly
 	// denied ones are a share of. Absent if there are none.
-	PolicyAllows *Report_VerdictCounts `protobuf:"bytes,36,opt,name=policy_allows,json=policyAllows,proto3" json:"policy_allows,omitempty"`
+	PolicyAllows *Report_ResultCounts `protobuf:"bytes,36,opt,name=policy_allows,json=policyAllows,proto3" json:"policy_allows,omitempty"`
 	// Output only. The requests compared that the live policy denies: what newly
 	// allowed ones are a share of. Absent if there are none.
-	PolicyDenies *Report_VerdictCounts `protobuf:"bytes,37,opt,name=policy_denies,json=policyDenies,proto3" json:"policy_denies,omitempty"`
+	PolicyDenies *Report_ResultCounts `protobuf:"bytes,37,opt,name=policy_denies,json=policyDenies,proto3" json:"policy_denies,omitempty"`
 	// Output only. Those of `dropped_count` that chance did not choose, such as
 	// where a queue was full. If they are more than 1 % of what was to be compared,
 	// what was compared says nothing about shares.
@@ -930,7 +1108,34 @@ type Report struct {
 	//
 	//	aip.dev/not-precedent: A report is judged by them, and what is left of a
 	//	commit keeps them. --)
-	Acceptances   []*Acceptance `protobuf:"bytes,44,rep,name=acceptances,proto3" json:"acceptances,omitempty"`
+	Acceptances []*Acceptance `protobuf:"bytes,44,rep,name=acceptances,proto3" json:"acceptances,omitempty"`
+	// Output only. In what the two policies differ, at most 64: first what was not
+	// seen. About that, the report says nothing.
+	Items []*Report_Item `protobuf:"bytes,47,rep,name=items,proto3" json:"items,omitempty"`
+	// Output only. How many items there are, those counted that are not listed.
+	ItemCount int64 `protobuf:"varint,48,opt,name=item_count,json=itemCount,proto3" json:"item_count,omitempty"`
+	// Output only. How many of `item_count` were seen.
+	SeenItemCount int64 `protobuf:"varint,49,opt,name=seen_item_count,json=seenItemCount,proto3" json:"seen_item_count,omitempty"`
+	// Output only. How many of `item_count` were not seen, and accepted.
+	AcceptedItemCount int64 `protobuf:"varint,50,opt,name=accepted_item_count,json=acceptedItemCount,proto3" json:"accepted_item_count,omitempty"`
+	// Output only. The share of all items that were seen or accepted, from 0 to 1; 1 if
+	// there are none. Absent if it cannot be found out in what the policies differ.
+	ChangedCoverage *float64 `protobuf:"fixed64,51,opt,name=changed_coverage,json=changedCoverage,proto3,oneof" json:"changed_coverage,omitempty"`
+	// Output only. What the comparisons exclude: at most how large the shares of newly
+	// denied and of newly allowed are, of callers and of requests. Those of callers are
+	// absent where too many requests have no caller that is known, and all where nothing
+	// was compared that could be so, or where shares are not known (`lost_count`).
+	Bounds []*Report_Bound `protobuf:"bytes,52,rep,name=bounds,proto3" json:"bounds,omitempty"`
+	// Output only. The same for `all_pairs`.
+	AllPairsBounds []*Report_Bound `protobuf:"bytes,53,rep,name=all_pairs_bounds,json=allPairsBounds,proto3" json:"all_pairs_bounds,omitempty"`
+	// Output only. The hours of the week in which requests were decided that were
+	// compared, in UTC and in order: 0 begins on Monday at 00:00, and 167 on Sunday at
+	// 23:00. What a policy does at other hours was not seen.
+	WeekHours []int32 `protobuf:"varint,54,rep,packed,name=week_hours,json=weekHours,proto3" json:"week_hours,omitempty"`
+	// Output only. What an acceptance names all items at once by, those too that are
+	// not listed: 20 hexadecimal digits. It is another one as soon as anything else
+	// differs. Empty if there are no items.
+	ChangeId      string `protobuf:"bytes,56,opt,name=change_id,json=changeId,proto3" json:"change_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1133,20 +1338,6 @@ func (x *Report) GetLabels() []*Report_LabelSummary {
 	return nil
 }
 
-func (x *Report) GetChangedRules() []*Report_ChangedRule {
-	if x != nil {
-		return x.ChangedRules
-	}
-	return nil
-}
-
-func (x *Report) GetChangedRuleCoverage() float64 {
-	if x != nil {
-		return x.ChangedRuleCoverage
-	}
-	return 0
-}
-
 func (x *Report) GetNoise() *Report_Noise {
 	if x != nil {
 		return x.Noise
@@ -1175,20 +1366,6 @@ func (x *Report) GetRequirementsMet() bool {
 	return false
 }
 
-func (x *Report) GetChangedData() []string {
-	if x != nil {
-		return x.ChangedData
-	}
-	return nil
-}
-
-func (x *Report) GetOtherChangedRuleCount() int32 {
-	if x != nil {
-		return x.OtherChangedRuleCount
-	}
-	return 0
-}
-
 func (x *Report) GetReplayed() *Report_ReplayedReport {
 	if x != nil {
 		return x.Replayed
@@ -1210,14 +1387,14 @@ func (x *Report) GetUnexaminedRequestCount() int64 {
 	return 0
 }
 
-func (x *Report) GetPolicyAllows() *Report_VerdictCounts {
+func (x *Report) GetPolicyAllows() *Report_ResultCounts {
 	if x != nil {
 		return x.PolicyAllows
 	}
 	return nil
 }
 
-func (x *Report) GetPolicyDenies() *Report_VerdictCounts {
+func (x *Report) GetPolicyDenies() *Report_ResultCounts {
 	if x != nil {
 		return x.PolicyDenies
 	}
@@ -1287,11 +1464,76 @@ func (x *Report) GetAcceptances() []*Acceptance {
 	return nil
 }
 
+func (x *Report) GetItems() []*Report_Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *Report) GetItemCount() int64 {
+	if x != nil {
+		return x.ItemCount
+	}
+	return 0
+}
+
+func (x *Report) GetSeenItemCount() int64 {
+	if x != nil {
+		return x.SeenItemCount
+	}
+	return 0
+}
+
+func (x *Report) GetAcceptedItemCount() int64 {
+	if x != nil {
+		return x.AcceptedItemCount
+	}
+	return 0
+}
+
+func (x *Report) GetChangedCoverage() float64 {
+	if x != nil && x.ChangedCoverage != nil {
+		return *x.ChangedCoverage
+	}
+	return 0
+}
+
+func (x *Report) GetBounds() []*Report_Bound {
+	if x != nil {
+		return x.Bounds
+	}
+	return nil
+}
+
+func (x *Report) GetAllPairsBounds() []*Report_Bound {
+	if x != nil {
+		return x.AllPairsBounds
+	}
+	return nil
+}
+
+func (x *Report) GetWeekHours() []int32 {
+	if x != nil {
+		return x.WeekHours
+	}
+	return nil
+}
+
+func (x *Report) GetChangeId() string {
+	if x != nil {
+		return x.ChangeId
+	}
+	return ""
+}
+
 // A reviewer's word that a group of differences of an experiment is as it should
-// be: as long as it is in force, the requests of the group count against no
-// requirement. It holds for one content of the experiment and for the rules of the
-// live policy; a change of the live policy's data alone leaves it as it is. It ends
-// with its experiment; the revision that a commit makes keeps what it was judged by.
+// be, or that an item need not be seen: as long as it is in force, the requests of the
+// group count against no requirement, and the item counts as if it had been seen. It
+// holds for one content of the experiment and for the rules of the live policy; a
+// change of the live policy's data alone leaves it as it is, unless the item is another
+// one then. It ends with its experiment; the revision that a commit makes keeps what it
+// was judged by.
 type Acceptance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifier. The name of the acceptance. Format:
@@ -1306,8 +1548,10 @@ type Acceptance struct {
 	// Types that are valid to be assigned to Target:
 	//
 	//	*Acceptance_GroupId
+	//	*Acceptance_ItemId
 	Target isAcceptance_Target `protobuf_oneof:"target"`
-	// Required. Why it is as it should be. At most 256 characters.
+	// Required. Why it is as it should be, in at most 256 characters. Others will read
+	// it: a word such as "yes" or "ok" is none.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Required. The etag of the experiment whose report was looked at.
 	ExperimentEtag string `protobuf:"bytes,6,opt,name=experiment_etag,json=experimentEtag,proto3" json:"experiment_etag,omitempty"`
@@ -1323,13 +1567,15 @@ type Acceptance struct {
 	// present content of the experiment was compared with. The default is as many as it
 	// has when it is accepted: it holds for these callers, and for no other one.
 	MaxCallerCount int64 `protobuf:"varint,9,opt,name=max_caller_count,json=maxCallerCount,proto3" json:"max_caller_count,omitempty"`
-	// Output only. An etag of the rules of the live policy when the group was
-	// accepted: of all of its content but `data`, `display_name` and `annotations`.
+	// Output only. An etag of the rules of the live policy when it was accepted: of
+	// all of its content but `data`, `display_name` and `annotations`.
 	RulesEtag string `protobuf:"bytes,10,opt,name=rules_etag,json=rulesEtag,proto3" json:"rules_etag,omitempty"`
 	// Output only. The group as it was when it was accepted, without its examples. If
 	// causes are known of it, and later none of these but others, the acceptance is
 	// exceeded.
 	Difference *Report_Difference `protobuf:"bytes,11,opt,name=difference,proto3" json:"difference,omitempty"`
+	// Output only. The item as it was when it was accepted.
+	Item *Report_Item `protobuf:"bytes,21,opt,name=item,proto3" json:"item,omitempty"`
 	// Output only. When it was accepted.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Output only. Who accepted it, such as `token:ci`; empty if the server does not
@@ -1424,6 +1670,15 @@ func (x *Acceptance) GetGroupId() string {
 	return ""
 }
 
+func (x *Acceptance) GetItemId() string {
+	if x != nil {
+		if x, ok := x.Target.(*Acceptance_ItemId); ok {
+			return x.ItemId
+		}
+	}
+	return ""
+}
+
 func (x *Acceptance) GetReason() string {
 	if x != nil {
 		return x.Reason
@@ -1469,6 +1724,13 @@ func (x *Acceptance) GetRulesEtag() string {
 func (x *Acceptance) GetDifference() *Report_Difference {
 	if x != nil {
 		return x.Difference
+	}
+	return nil
+}
+
+func (x *Acceptance) GetItem() *Report_Item {
+	if x != nil {
+		return x.Item
 	}
 	return nil
 }
@@ -1538,7 +1800,16 @@ type Acceptance_GroupId struct {
 	GroupId string `protobuf:"bytes,4,opt,name=group_id,json=groupId,proto3,oneof"`
 }
 
+type Acceptance_ItemId struct {
+	// The `item_id` of an item of the report that no request has shown, or the
+	// `change_id` of the report for all that there are. Limits on requests and callers
+	// do not go with it.
+	ItemId string `protobuf:"bytes,20,opt,name=item_id,json=itemId,proto3,oneof"`
+}
+
 func (*Acceptance_GroupId) isAcceptance_Target() {}
+
+func (*Acceptance_ItemId) isAcceptance_Target() {}
 
 // A snapshot of a policy's content, named by the hash of that content.
 type PolicyRevision struct {
@@ -1669,7 +1940,7 @@ type Config struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. The location that policies are promoted to: another one of the
 	// same project, from which no promotion leads back, as far as the caller may
-	// read the configurations. Whoever changes it
+	// read the configurations. Anyone who changes it
 	// needs the permission to promote to the new one.
 	// Format: `projects/{project}/locations/{location}`
 	NextLocation string `protobuf:"bytes,2,opt,name=next_location,json=nextLocation,proto3" json:"next_location,omitempty"`
@@ -1677,7 +1948,7 @@ type Config struct {
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only. When the config was last changed by a user.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Optional. What every commit in this location must fulfil, beside what the
+	// Optional. What every commit in this location must fulfil, next to what the
 	// call requires, and every promotion to it: there an experiment with the content
 	// that is promoted has to fulfil it. An update of a policy, a rollback and a
 	// lock of the Policyfile API make content live that was never previewed.
@@ -1782,7 +2053,7 @@ type Node struct {
 	// store has lost policies that the node goes on enforcing; absent if all is
 	// well.
 	Error *status.Status `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	// Output only. The node decides and does not enforce: it runs beside an
+	// Output only. The node decides and does not enforce: it runs next to an
 	// authorizer that does (`serve --observe`).
 	Observing bool `protobuf:"varint,7,opt,name=observing,proto3" json:"observing,omitempty"`
 	// Output only. The policy that decides a request which names none (`serve
@@ -3225,7 +3496,7 @@ type CommitPolicyExperimentRequest struct {
 	ParentEtag string `protobuf:"bytes,3,opt,name=parent_etag,json=parentEtag,proto3" json:"parent_etag,omitempty"`
 	// Optional. Validate only.
 	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// Optional. What the report must show, beside what the location requires. The
+	// Optional. What the report must show, next to what the location requires. The
 	// report is read after both etags are found to match, and the commit depends
 	// on both: it is about what is committed.
 	Requirements  *CommitRequirements `protobuf:"bytes,5,opt,name=requirements,proto3" json:"requirements,omitempty"`
@@ -3308,7 +3579,7 @@ type GetReportRequest struct {
 	// Required. The name of the report. Format:
 	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report`
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Optional. Requirements to judge the report by, beside those of the location.
+	// Optional. Requirements to judge the report by, next to those of the location.
 	Requirements  *CommitRequirements `protobuf:"bytes,2,opt,name=requirements,proto3" json:"requirements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4508,7 +4779,7 @@ type CommitRequirements struct {
 	// Optional. At most this share of the requests that the live policy denies is
 	// newly allowed.
 	MaxNewlyAllowedRatio *float64 `protobuf:"fixed64,8,opt,name=max_newly_allowed_ratio,json=maxNewlyAllowedRatio,proto3,oneof" json:"max_newly_allowed_ratio,omitempty"`
-	// Optional. At most this share of the requests with the same verdict gets another
+	// Optional. At most this share of the requests with the same result gets another
 	// response.
 	MaxResponseChangedRatio *float64 `protobuf:"fixed64,9,opt,name=max_response_changed_ratio,json=maxResponseChangedRatio,proto3,oneof" json:"max_response_changed_ratio,omitempty"`
 	// Optional. At most this share of the requests compared failed in the experiment.
@@ -4516,9 +4787,21 @@ type CommitRequirements struct {
 	// Optional. At most this share of all requests was not compared: what was
 	// dropped, by chance or not, and what the live policy failed to decide.
 	MaxDroppedRatio *float64 `protobuf:"fixed64,11,opt,name=max_dropped_ratio,json=maxDroppedRatio,proto3,oneof" json:"max_dropped_ratio,omitempty"`
-	// Optional. At least this share of the rules that differ was evaluated, from 0
-	// to 1.
-	MinChangedRuleCoverage *float64 `protobuf:"fixed64,12,opt,name=min_changed_rule_coverage,json=minChangedRuleCoverage,proto3,oneof" json:"min_changed_rule_coverage,omitempty"`
+	// Optional. At least this share of the items in which the two policies differ was
+	// seen or accepted, from 0 to 1.
+	MinChangedCoverage *float64 `protobuf:"fixed64,19,opt,name=min_changed_coverage,json=minChangedCoverage,proto3,oneof" json:"min_changed_coverage,omitempty"`
+	// Optional. At most this share of callers is newly denied, with a confidence of 95 %
+	// however often the report is looked at: above 0 and at most 1. Where fewer than
+	// 95 % of the requests that the live policy allows have a caller that is known, that
+	// is not known, and so not met.
+	MaxNewlyDeniedBound *float64 `protobuf:"fixed64,20,opt,name=max_newly_denied_bound,json=maxNewlyDeniedBound,proto3,oneof" json:"max_newly_denied_bound,omitempty"`
+	// Optional. The same of the callers whose requests the live policy denies, and that
+	// are newly allowed.
+	MaxNewlyAllowedBound *float64 `protobuf:"fixed64,21,opt,name=max_newly_allowed_bound,json=maxNewlyAllowedBound,proto3,oneof" json:"max_newly_allowed_bound,omitempty"`
+	// Optional. As `max_newly_denied_bound`, of requests, as if they were independent.
+	MaxNewlyDeniedRequestBound *float64 `protobuf:"fixed64,22,opt,name=max_newly_denied_request_bound,json=maxNewlyDeniedRequestBound,proto3,oneof" json:"max_newly_denied_request_bound,omitempty"`
+	// Optional. As `max_newly_allowed_bound`, of requests, as if they were independent.
+	MaxNewlyAllowedRequestBound *float64 `protobuf:"fixed64,23,opt,name=max_newly_allowed_request_bound,json=maxNewlyAllowedRequestBound,proto3,oneof" json:"max_newly_allowed_request_bound,omitempty"`
 	// Optional. Every live node that has the policy reports.
 	RequireAllNodes bool `protobuf:"varint,13,opt,name=require_all_nodes,json=requireAllNodes,proto3" json:"require_all_nodes,omitempty"`
 	// Optional. Which live policies the experiment must have been compared with.
@@ -4526,9 +4809,9 @@ type CommitRequirements struct {
 	// Optional. At most this many requests were not compared: what was dropped, by
 	// chance or not, and what the live policy failed to decide.
 	MaxDroppedCount *int64 `protobuf:"varint,15,opt,name=max_dropped_count,json=maxDroppedCount,proto3,oneof" json:"max_dropped_count,omitempty"`
-	// Optional. Whoever commits is not among the `policy_editors` of the experiment
+	// Optional. Anyone who commits is not among the `policy_editors` of the experiment
 	// (four eyes). Without authentication it is never met. A report says whether its
-	// reader could commit. Whoever promotes has neither created the revision nor set
+	// reader could commit. Anyone who promotes has neither created the revision nor set
 	// the `next_location` that leads here.
 	RequireDifferentCommitter bool `protobuf:"varint,16,opt,name=require_different_committer,json=requireDifferentCommitter,proto3" json:"require_different_committer,omitempty"`
 	// Optional. The requests of `min_request_count` have at least this many distinct
@@ -4648,9 +4931,37 @@ func (x *CommitRequirements) GetMaxDroppedRatio() float64 {
 	return 0
 }
 
-func (x *CommitRequirements) GetMinChangedRuleCoverage() float64 {
-	if x != nil && x.MinChangedRuleCoverage != nil {
-		return *x.MinChangedRuleCoverage
+func (x *CommitRequirements) GetMinChangedCoverage() float64 {
+	if x != nil && x.MinChangedCoverage != nil {
+		return *x.MinChangedCoverage
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMaxNewlyDeniedBound() float64 {
+	if x != nil && x.MaxNewlyDeniedBound != nil {
+		return *x.MaxNewlyDeniedBound
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMaxNewlyAllowedBound() float64 {
+	if x != nil && x.MaxNewlyAllowedBound != nil {
+		return *x.MaxNewlyAllowedBound
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMaxNewlyDeniedRequestBound() float64 {
+	if x != nil && x.MaxNewlyDeniedRequestBound != nil {
+		return *x.MaxNewlyDeniedRequestBound
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMaxNewlyAllowedRequestBound() float64 {
+	if x != nil && x.MaxNewlyAllowedRequestBound != nil {
+		return *x.MaxNewlyAllowedRequestBound
 	}
 	return 0
 }
@@ -5052,38 +5363,369 @@ func (x *CommitPolicyExperimentMetadata) GetReport() *Report {
 	return nil
 }
 
-// The requests compared of which the live policy has one verdict.
-type Report_VerdictCounts struct {
+// Data that policies read and that changes apart from them: one JSON document, in
+// versions.
+type Dataset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. All of them: the sum of the four counts that follow.
-	RequestCount int64 `protobuf:"varint,1,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
-	// Output only. Those decided alike.
-	UnchangedCount int64 `protobuf:"varint,2,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
-	// Output only. Those with the same verdict and another response.
-	ResponseChangedCount int64 `protobuf:"varint,3,opt,name=response_changed_count,json=responseChangedCount,proto3" json:"response_changed_count,omitempty"`
-	// Output only. Those of which the experiment has the other verdict: they are
-	// newly denied, or newly allowed.
-	VerdictChangedCount int64 `protobuf:"varint,4,opt,name=verdict_changed_count,json=verdictChangedCount,proto3" json:"verdict_changed_count,omitempty"`
-	// Output only. Those that the experiment failed to decide.
-	FailedCount   int64 `protobuf:"varint,5,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
+	// Identifier. The name of the dataset.
+	// Format: `projects/{project}/locations/{location}/datasets/{dataset}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Output only. The unique ID of the dataset.
+	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	// Optional. A name for display. At most 63 characters.
+	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// Optional. Client-owned data, within the Kubernetes limits.
+	Annotations map[string]string `protobuf:"bytes,4,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// A weak etag over the user-settable fields and the content.
+	Etag string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Output only. Whether some node does not read this version yet.
+	Reconciling bool `protobuf:"varint,6,opt,name=reconciling,proto3" json:"reconciling,omitempty"`
+	// Output only. The current version; empty as long as nothing was uploaded.
+	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	// Output only. The unique ID of the current version: no other version of any
+	// dataset has it.
+	VersionUid string `protobuf:"bytes,8,opt,name=version_uid,json=versionUid,proto3" json:"version_uid,omitempty"`
+	// Output only. The size of the current version, in bytes, as it is stored: in the
+	// shortest spelling, with the keys of each object in bytewise order.
+	SizeBytes int64 `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Output only. The SHA-256 of the current version as it is stored, in hexadecimal.
+	Sha256 string `protobuf:"bytes,10,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// Output only. When the current version was made. A rollback changes it back.
+	VersionCreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=version_create_time,json=versionCreateTime,proto3" json:"version_create_time,omitempty"`
+	// Output only. When the dataset was created.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// Output only. When the dataset or its content was last changed.
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Output only. When the dataset was soft-deleted; absent otherwise.
+	DeleteTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
+	// Output only. When a soft-deleted dataset is purged: 30 days after
+	// `delete_time`.
+	PurgeTime     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=purge_time,json=purgeTime,proto3" json:"purge_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Report_VerdictCounts) Reset() {
-	*x = Report_VerdictCounts{}
+func (x *Dataset) Reset() {
+	*x = Dataset{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dataset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dataset) ProtoMessage() {}
+
+func (x *Dataset) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
+func (*Dataset) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *Dataset) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Dataset) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *Dataset) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *Dataset) GetAnnotations() map[string]string {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+func (x *Dataset) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *Dataset) GetReconciling() bool {
+	if x != nil {
+		return x.Reconciling
+	}
+	return false
+}
+
+func (x *Dataset) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Dataset) GetVersionUid() string {
+	if x != nil {
+		return x.VersionUid
+	}
+	return ""
+}
+
+func (x *Dataset) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Dataset) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Dataset) GetVersionCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.VersionCreateTime
+	}
+	return nil
+}
+
+func (x *Dataset) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *Dataset) GetUpdateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdateTime
+	}
+	return nil
+}
+
+func (x *Dataset) GetDeleteTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeleteTime
+	}
+	return nil
+}
+
+func (x *Dataset) GetPurgeTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PurgeTime
+	}
+	return nil
+}
+
+// A version of a dataset. It never changes.
+type DatasetVersion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identifier. The name of the version, whose ID is a number that grows.
+	// Format:
+	// `projects/{project}/locations/{location}/datasets/{dataset}/versions/{version}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Output only. The unique ID of the version.
+	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	// Output only. The size of the content, in bytes, as it is stored.
+	SizeBytes int64 `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Output only. The SHA-256 of the content as it is stored, in hexadecimal.
+	Sha256 string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// Output only. When the version was made.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// Output only. Who made it, such as `token:ci`; empty if the server does not
+	// authenticate its callers.
+	Creator string `protobuf:"bytes,6,opt,name=creator,proto3" json:"creator,omitempty"`
+	// Output only. A name of the creator for people; empty if none is known.
+	CreatorDisplay string `protobuf:"bytes,7,opt,name=creator_display,json=creatorDisplay,proto3" json:"creator_display,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *DatasetVersion) Reset() {
+	*x = DatasetVersion{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatasetVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatasetVersion) ProtoMessage() {}
+
+func (x *DatasetVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatasetVersion.ProtoReflect.Descriptor instead.
+func (*DatasetVersion) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *DatasetVersion) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DatasetVersion) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *DatasetVersion) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *DatasetVersion) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *DatasetVersion) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *DatasetVersion) GetCreator() string {
+	if x != nil {
+		return x.Creator
+	}
+	return ""
+}
+
+func (x *DatasetVersion) GetCreatorDisplay() string {
+	if x != nil {
+		return x.CreatorDisplay
+	}
+	return ""
+}
+
+// Request for `GetDataset`.
+type GetDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the dataset.
+	// Format: `projects/{project}/locations/{location}/datasets/{dataset}`
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDatasetRequest) Reset() {
+	*x = GetDatasetRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDatasetRequest) ProtoMessage() {}
+
+func (x *GetDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDatasetRequest.ProtoReflect.Descriptor instead.
+func (*GetDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *GetDatasetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// Request for `ListDatasets`.
+type ListDatasetsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The location; `-` as the location ID reads all locations.
+	// Format: `projects/{project}/locations/{location}`
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Optional. At most this many are returned. Default 50, maximum 1000.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Optional. The `next_page_token` of an earlier call.
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Optional. An AIP-160 filter over the fields of a dataset. A word alone searches
+	// `name` and `display_name`.
+	// Example: `annotations.team = shop AND size_bytes > 1000000`
+	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Optional. An AIP-132 order, such as `create_time desc, display_name`.
+	OrderBy string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// Optional. Whether soft-deleted datasets are returned too.
+	ShowDeleted   bool `protobuf:"varint,6,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDatasetsRequest) Reset() {
+	*x = ListDatasetsRequest{}
 	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Report_VerdictCounts) String() string {
+func (x *ListDatasetsRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Report_VerdictCounts) ProtoMessage() {}
+func (*ListDatasetsRequest) ProtoMessage() {}
 
-func (x *Report_VerdictCounts) ProtoReflect() protoreflect.Message {
+func (x *ListDatasetsRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5095,40 +5737,949 @@ func (x *Report_VerdictCounts) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Report_VerdictCounts.ProtoReflect.Descriptor instead.
-func (*Report_VerdictCounts) Descriptor() ([]byte, []int) {
+// Deprecated: Use ListDatasetsRequest.ProtoReflect.Descriptor instead.
+func (*ListDatasetsRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *ListDatasetsRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListDatasetsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDatasetsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListDatasetsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListDatasetsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+func (x *ListDatasetsRequest) GetShowDeleted() bool {
+	if x != nil {
+		return x.ShowDeleted
+	}
+	return false
+}
+
+// Response for `ListDatasets`.
+type ListDatasetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The datasets.
+	Datasets []*Dataset `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty"`
+	// The token of the next page, if there is one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The names of datasets that are stored, but cannot be read: they were damaged, or
+	// written by another version. Every page names all of them.
+	Unreachable   []string `protobuf:"bytes,3,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDatasetsResponse) Reset() {
+	*x = ListDatasetsResponse{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDatasetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDatasetsResponse) ProtoMessage() {}
+
+func (x *ListDatasetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDatasetsResponse.ProtoReflect.Descriptor instead.
+func (*ListDatasetsResponse) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *ListDatasetsResponse) GetDatasets() []*Dataset {
+	if x != nil {
+		return x.Datasets
+	}
+	return nil
+}
+
+func (x *ListDatasetsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListDatasetsResponse) GetUnreachable() []string {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
+}
+
+// Request for `CreateDataset`.
+type CreateDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The location.
+	// Format: `projects/{project}/locations/{location}`
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Required. The ID: `^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`.
+	DatasetId string `protobuf:"bytes,2,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Required. The dataset.
+	Dataset *Dataset `protobuf:"bytes,3,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateDatasetRequest) Reset() {
+	*x = CreateDatasetRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateDatasetRequest) ProtoMessage() {}
+
+func (x *CreateDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateDatasetRequest.ProtoReflect.Descriptor instead.
+func (*CreateDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *CreateDatasetRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *CreateDatasetRequest) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *CreateDatasetRequest) GetDataset() *Dataset {
+	if x != nil {
+		return x.Dataset
+	}
+	return nil
+}
+
+func (x *CreateDatasetRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// Request for `UpdateDataset`.
+type UpdateDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The dataset.
+	Dataset *Dataset `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	// Optional. The fields to update; all populated fields if absent; `*` for
+	// full replacement.
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// Optional. Create the dataset if it does not exist.
+	AllowMissing bool `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateDatasetRequest) Reset() {
+	*x = UpdateDatasetRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateDatasetRequest) ProtoMessage() {}
+
+func (x *UpdateDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateDatasetRequest.ProtoReflect.Descriptor instead.
+func (*UpdateDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *UpdateDatasetRequest) GetDataset() *Dataset {
+	if x != nil {
+		return x.Dataset
+	}
+	return nil
+}
+
+func (x *UpdateDatasetRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
+	}
+	return nil
+}
+
+func (x *UpdateDatasetRequest) GetAllowMissing() bool {
+	if x != nil {
+		return x.AllowMissing
+	}
+	return false
+}
+
+func (x *UpdateDatasetRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// Request for `DeleteDataset`.
+type DeleteDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the dataset.
+	// Format: `projects/{project}/locations/{location}/datasets/{dataset}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. The current etag of the dataset.
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Optional. Succeed if the dataset does not exist.
+	AllowMissing bool `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteDatasetRequest) Reset() {
+	*x = DeleteDatasetRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteDatasetRequest) ProtoMessage() {}
+
+func (x *DeleteDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteDatasetRequest.ProtoReflect.Descriptor instead.
+func (*DeleteDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *DeleteDatasetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteDatasetRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *DeleteDatasetRequest) GetAllowMissing() bool {
+	if x != nil {
+		return x.AllowMissing
+	}
+	return false
+}
+
+func (x *DeleteDatasetRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// Request for `UndeleteDataset`.
+type UndeleteDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the dataset.
+	// Format: `projects/{project}/locations/{location}/datasets/{dataset}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. The current etag of the dataset.
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndeleteDatasetRequest) Reset() {
+	*x = UndeleteDatasetRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndeleteDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndeleteDatasetRequest) ProtoMessage() {}
+
+func (x *UndeleteDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndeleteDatasetRequest.ProtoReflect.Descriptor instead.
+func (*UndeleteDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *UndeleteDatasetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UndeleteDatasetRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *UndeleteDatasetRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// Request for `UploadDataset`.
+type UploadDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the dataset.
+	// Format: `projects/{project}/locations/{location}/datasets/{dataset}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Required. The document, in the field `data`. The content type is
+	// `application/json`.
+	Content *httpbody.HttpBody `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	// Optional. The current etag of the dataset.
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadDatasetRequest) Reset() {
+	*x = UploadDatasetRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadDatasetRequest) ProtoMessage() {}
+
+func (x *UploadDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadDatasetRequest.ProtoReflect.Descriptor instead.
+func (*UploadDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *UploadDatasetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UploadDatasetRequest) GetContent() *httpbody.HttpBody {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *UploadDatasetRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *UploadDatasetRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// Request for `PatchDataset`.
+type PatchDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the dataset.
+	// Format: `projects/{project}/locations/{location}/datasets/{dataset}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Required. The operations of RFC 6902 in their order, such as
+	// `[{"op": "add", "path": "/u17", "value": {"roles": ["admin"]}}]`. At most 1 MiB.
+	Patch *structpb.ListValue `protobuf:"bytes,2,opt,name=patch,proto3" json:"patch,omitempty"`
+	// Optional. The current etag of the dataset.
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PatchDatasetRequest) Reset() {
+	*x = PatchDatasetRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PatchDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PatchDatasetRequest) ProtoMessage() {}
+
+func (x *PatchDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PatchDatasetRequest.ProtoReflect.Descriptor instead.
+func (*PatchDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *PatchDatasetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PatchDatasetRequest) GetPatch() *structpb.ListValue {
+	if x != nil {
+		return x.Patch
+	}
+	return nil
+}
+
+func (x *PatchDatasetRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *PatchDatasetRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// Request for `DownloadDataset`.
+type DownloadDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the dataset.
+	// Format: `projects/{project}/locations/{location}/datasets/{dataset}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. The number of a version, such as `7`; empty means the current one.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DownloadDatasetRequest) Reset() {
+	*x = DownloadDatasetRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DownloadDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DownloadDatasetRequest) ProtoMessage() {}
+
+func (x *DownloadDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DownloadDatasetRequest.ProtoReflect.Descriptor instead.
+func (*DownloadDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *DownloadDatasetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DownloadDatasetRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+// Request for `RollbackDataset`.
+type RollbackDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the version.
+	// Format: `projects/{project}/locations/{location}/datasets/{dataset}/versions/{version}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. The current etag of the dataset.
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollbackDatasetRequest) Reset() {
+	*x = RollbackDatasetRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackDatasetRequest) ProtoMessage() {}
+
+func (x *RollbackDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackDatasetRequest.ProtoReflect.Descriptor instead.
+func (*RollbackDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *RollbackDatasetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RollbackDatasetRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *RollbackDatasetRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// Request for `GetDatasetVersion`.
+type GetDatasetVersionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the version.
+	// Format: `projects/{project}/locations/{location}/datasets/{dataset}/versions/{version}`
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDatasetVersionRequest) Reset() {
+	*x = GetDatasetVersionRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDatasetVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDatasetVersionRequest) ProtoMessage() {}
+
+func (x *GetDatasetVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDatasetVersionRequest.ProtoReflect.Descriptor instead.
+func (*GetDatasetVersionRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *GetDatasetVersionRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// Request for `ListDatasetVersions`.
+type ListDatasetVersionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The dataset; `-` as an ID reads all.
+	// Format: `projects/{project}/locations/{location}/datasets/{dataset}`
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Optional. At most this many are returned. Default 50, maximum 1000.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Optional. The `next_page_token` of an earlier call.
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Optional. An AIP-160 filter over the fields of a version. A word alone searches
+	// `name`.
+	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Optional. An AIP-132 order. The default is `create_time desc`.
+	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDatasetVersionsRequest) Reset() {
+	*x = ListDatasetVersionsRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDatasetVersionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDatasetVersionsRequest) ProtoMessage() {}
+
+func (x *ListDatasetVersionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDatasetVersionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDatasetVersionsRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *ListDatasetVersionsRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListDatasetVersionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDatasetVersionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListDatasetVersionsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListDatasetVersionsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+// Response for `ListDatasetVersions`.
+type ListDatasetVersionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The versions.
+	DatasetVersions []*DatasetVersion `protobuf:"bytes,1,rep,name=dataset_versions,json=datasetVersions,proto3" json:"dataset_versions,omitempty"`
+	// The token of the next page, if there is one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The names of versions that are stored, but cannot be read. Every page names all of
+	// them.
+	Unreachable   []string `protobuf:"bytes,3,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDatasetVersionsResponse) Reset() {
+	*x = ListDatasetVersionsResponse{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDatasetVersionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDatasetVersionsResponse) ProtoMessage() {}
+
+func (x *ListDatasetVersionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDatasetVersionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDatasetVersionsResponse) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *ListDatasetVersionsResponse) GetDatasetVersions() []*DatasetVersion {
+	if x != nil {
+		return x.DatasetVersions
+	}
+	return nil
+}
+
+func (x *ListDatasetVersionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListDatasetVersionsResponse) GetUnreachable() []string {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
+}
+
+// The requests compared of which the live policy has one result.
+type Report_ResultCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. All of them: the sum of the four counts that follow.
+	RequestCount int64 `protobuf:"varint,1,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	// Output only. Those decided alike.
+	UnchangedCount int64 `protobuf:"varint,2,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
+	// Output only. Those with the same result and another response.
+	ResponseChangedCount int64 `protobuf:"varint,3,opt,name=response_changed_count,json=responseChangedCount,proto3" json:"response_changed_count,omitempty"`
+	// Output only. Those of which the experiment has the other result: they are
+	// newly denied, or newly allowed.
+	ResultChangedCount int64 `protobuf:"varint,4,opt,name=result_changed_count,json=resultChangedCount,proto3" json:"result_changed_count,omitempty"`
+	// Output only. Those that the experiment failed to decide.
+	FailedCount   int64 `protobuf:"varint,5,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_ResultCounts) Reset() {
+	*x = Report_ResultCounts{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_ResultCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_ResultCounts) ProtoMessage() {}
+
+func (x *Report_ResultCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_ResultCounts.ProtoReflect.Descriptor instead.
+func (*Report_ResultCounts) Descriptor() ([]byte, []int) {
 	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
 }
 
-func (x *Report_VerdictCounts) GetRequestCount() int64 {
+func (x *Report_ResultCounts) GetRequestCount() int64 {
 	if x != nil {
 		return x.RequestCount
 	}
 	return 0
 }
 
-func (x *Report_VerdictCounts) GetUnchangedCount() int64 {
+func (x *Report_ResultCounts) GetUnchangedCount() int64 {
 	if x != nil {
 		return x.UnchangedCount
 	}
 	return 0
 }
 
-func (x *Report_VerdictCounts) GetResponseChangedCount() int64 {
+func (x *Report_ResultCounts) GetResponseChangedCount() int64 {
 	if x != nil {
 		return x.ResponseChangedCount
 	}
 	return 0
 }
 
-func (x *Report_VerdictCounts) GetVerdictChangedCount() int64 {
+func (x *Report_ResultCounts) GetResultChangedCount() int64 {
 	if x != nil {
-		return x.VerdictChangedCount
+		return x.ResultChangedCount
 	}
 	return 0
 }
 
-func (x *Report_VerdictCounts) GetFailedCount() int64 {
+func (x *Report_ResultCounts) GetFailedCount() int64 {
 	if x != nil {
 		return x.FailedCount
 	}
@@ -5147,7 +6698,7 @@ type Report_ReportCounts struct {
 	NewlyDeniedCount int64 `protobuf:"varint,3,opt,name=newly_denied_count,json=newlyDeniedCount,proto3" json:"newly_denied_count,omitempty"`
 	// Output only. The requests that the experiment alone allows.
 	NewlyAllowedCount int64 `protobuf:"varint,4,opt,name=newly_allowed_count,json=newlyAllowedCount,proto3" json:"newly_allowed_count,omitempty"`
-	// Output only. The requests with the same verdict and another response.
+	// Output only. The requests with the same result and another response.
 	ResponseChangedCount int64 `protobuf:"varint,5,opt,name=response_changed_count,json=responseChangedCount,proto3" json:"response_changed_count,omitempty"`
 	// Output only. The requests that the experiment failed to decide.
 	FailedCount int64 `protobuf:"varint,6,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
@@ -5160,10 +6711,10 @@ type Report_ReportCounts struct {
 	DroppedCount int64 `protobuf:"varint,8,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
 	// Output only. The requests compared that the live policy allows: what newly
 	// denied ones are a share of. Absent if there are none.
-	PolicyAllows *Report_VerdictCounts `protobuf:"bytes,9,opt,name=policy_allows,json=policyAllows,proto3" json:"policy_allows,omitempty"`
+	PolicyAllows *Report_ResultCounts `protobuf:"bytes,9,opt,name=policy_allows,json=policyAllows,proto3" json:"policy_allows,omitempty"`
 	// Output only. The requests compared that the live policy denies: what newly
 	// allowed ones are a share of. Absent if there are none.
-	PolicyDenies *Report_VerdictCounts `protobuf:"bytes,10,opt,name=policy_denies,json=policyDenies,proto3" json:"policy_denies,omitempty"`
+	PolicyDenies *Report_ResultCounts `protobuf:"bytes,10,opt,name=policy_denies,json=policyDenies,proto3" json:"policy_denies,omitempty"`
 	// Output only. Those of `dropped_count` that chance did not choose, such as
 	// where a queue was full. If they are more than 1 % of what was to be compared,
 	// what was compared says nothing about shares. Not in a `Point`.
@@ -5182,7 +6733,7 @@ type Report_ReportCounts struct {
 
 func (x *Report_ReportCounts) Reset() {
 	*x = Report_ReportCounts{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5194,7 +6745,7 @@ func (x *Report_ReportCounts) String() string {
 func (*Report_ReportCounts) ProtoMessage() {}
 
 func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5266,14 +6817,14 @@ func (x *Report_ReportCounts) GetDroppedCount() int64 {
 	return 0
 }
 
-func (x *Report_ReportCounts) GetPolicyAllows() *Report_VerdictCounts {
+func (x *Report_ReportCounts) GetPolicyAllows() *Report_ResultCounts {
 	if x != nil {
 		return x.PolicyAllows
 	}
 	return nil
 }
 
-func (x *Report_ReportCounts) GetPolicyDenies() *Report_VerdictCounts {
+func (x *Report_ReportCounts) GetPolicyDenies() *Report_ResultCounts {
 	if x != nil {
 		return x.PolicyDenies
 	}
@@ -5324,7 +6875,7 @@ type Report_EstimatedShare struct {
 
 func (x *Report_EstimatedShare) Reset() {
 	*x = Report_EstimatedShare{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5336,7 +6887,7 @@ func (x *Report_EstimatedShare) String() string {
 func (*Report_EstimatedShare) ProtoMessage() {}
 
 func (x *Report_EstimatedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5387,6 +6938,124 @@ func (x *Report_EstimatedShare) GetEffectiveRequestCount() float64 {
 	return 0
 }
 
+// At most how large the share of a kind of difference is, with a confidence of 95 %,
+// for callers or requests that are independent and drawn from the same as those to
+// come.
+type Report_Bound struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. `NEWLY_DENIED`, of what the live policy allows, or `NEWLY_ALLOWED`,
+	// of what it denies.
+	Kind Report_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Kind" json:"kind,omitempty"`
+	// Output only. What is counted.
+	Unit Report_Bound_Unit `protobuf:"varint,2,opt,name=unit,proto3,enum=understudy.admin.v1.Report_Bound_Unit" json:"unit,omitempty"`
+	// Output only. How many differ, accepted ones included.
+	DifferingCount int64 `protobuf:"varint,3,opt,name=differing_count,json=differingCount,proto3" json:"differing_count,omitempty"`
+	// Output only. Of how many.
+	Count int64 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// Output only. Whether the two are estimates: then `count` is rather too small, and
+	// `differing_count` too large. Callers are estimated from 33 on, and taken two
+	// standard errors (13 %) off. Requests are where chance chose what was compared:
+	// they are as many as what is known is as sure as.
+	Estimated bool `protobuf:"varint,5,opt,name=estimated,proto3" json:"estimated,omitempty"`
+	// Output only. The exact binomial (Clopper-Pearson) one-sided upper bound, from 0 to
+	// 1: for who looks once.
+	UpperRatio float64 `protobuf:"fixed64,6,opt,name=upper_ratio,json=upperRatio,proto3" json:"upper_ratio,omitempty"`
+	// Output only. A bound that holds however often one looks, and stops when one
+	// likes: what requirements are held against.
+	WatchedUpperRatio float64 `protobuf:"fixed64,7,opt,name=watched_upper_ratio,json=watchedUpperRatio,proto3" json:"watched_upper_ratio,omitempty"`
+	// Output only. The share of the requests that have a caller that is known, from 0 to
+	// 1: below 0.95 there is no bound of callers.
+	KnownCallerRatio float64 `protobuf:"fixed64,8,opt,name=known_caller_ratio,json=knownCallerRatio,proto3" json:"known_caller_ratio,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Report_Bound) Reset() {
+	*x = Report_Bound{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_Bound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_Bound) ProtoMessage() {}
+
+func (x *Report_Bound) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_Bound.ProtoReflect.Descriptor instead.
+func (*Report_Bound) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3}
+}
+
+func (x *Report_Bound) GetKind() Report_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Report_KIND_UNSPECIFIED
+}
+
+func (x *Report_Bound) GetUnit() Report_Bound_Unit {
+	if x != nil {
+		return x.Unit
+	}
+	return Report_Bound_UNIT_UNSPECIFIED
+}
+
+func (x *Report_Bound) GetDifferingCount() int64 {
+	if x != nil {
+		return x.DifferingCount
+	}
+	return 0
+}
+
+func (x *Report_Bound) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Report_Bound) GetEstimated() bool {
+	if x != nil {
+		return x.Estimated
+	}
+	return false
+}
+
+func (x *Report_Bound) GetUpperRatio() float64 {
+	if x != nil {
+		return x.UpperRatio
+	}
+	return 0
+}
+
+func (x *Report_Bound) GetWatchedUpperRatio() float64 {
+	if x != nil {
+		return x.WatchedUpperRatio
+	}
+	return 0
+}
+
+func (x *Report_Bound) GetKnownCallerRatio() float64 {
+	if x != nil {
+		return x.KnownCallerRatio
+	}
+	return 0
+}
+
 // An expression of a policy that decided.
 type Report_Expression struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5403,7 +7072,7 @@ type Report_Expression struct {
 
 func (x *Report_Expression) Reset() {
 	*x = Report_Expression{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5415,7 +7084,7 @@ func (x *Report_Expression) String() string {
 func (*Report_Expression) ProtoMessage() {}
 
 func (x *Report_Expression) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5428,7 +7097,7 @@ func (x *Report_Expression) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Expression.ProtoReflect.Descriptor instead.
 func (*Report_Expression) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 4}
 }
 
 func (x *Report_Expression) GetFile() string {
@@ -5477,7 +7146,7 @@ type Report_Example struct {
 
 func (x *Report_Example) Reset() {
 	*x = Report_Example{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5489,7 +7158,7 @@ func (x *Report_Example) String() string {
 func (*Report_Example) ProtoMessage() {}
 
 func (x *Report_Example) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5502,7 +7171,7 @@ func (x *Report_Example) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Example.ProtoReflect.Descriptor instead.
 func (*Report_Example) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 4}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 5}
 }
 
 func (x *Report_Example) GetMethod() string {
@@ -5621,7 +7290,7 @@ type Report_Difference struct {
 
 func (x *Report_Difference) Reset() {
 	*x = Report_Difference{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5633,7 +7302,7 @@ func (x *Report_Difference) String() string {
 func (*Report_Difference) ProtoMessage() {}
 
 func (x *Report_Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5646,7 +7315,7 @@ func (x *Report_Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Difference.ProtoReflect.Descriptor instead.
 func (*Report_Difference) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 5}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 6}
 }
 
 func (x *Report_Difference) GetKind() Report_Kind {
@@ -5797,7 +7466,7 @@ type Report_Drop struct {
 
 func (x *Report_Drop) Reset() {
 	*x = Report_Drop{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5809,7 +7478,7 @@ func (x *Report_Drop) String() string {
 func (*Report_Drop) ProtoMessage() {}
 
 func (x *Report_Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5822,7 +7491,7 @@ func (x *Report_Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Drop.ProtoReflect.Descriptor instead.
 func (*Report_Drop) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 6}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 7}
 }
 
 func (x *Report_Drop) GetReason() string {
@@ -5852,7 +7521,7 @@ type Report_KindCount struct {
 
 func (x *Report_KindCount) Reset() {
 	*x = Report_KindCount{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5864,7 +7533,7 @@ func (x *Report_KindCount) String() string {
 func (*Report_KindCount) ProtoMessage() {}
 
 func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5877,7 +7546,7 @@ func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_KindCount.ProtoReflect.Descriptor instead.
 func (*Report_KindCount) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 7}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 8}
 }
 
 func (x *Report_KindCount) GetKind() Report_Kind {
@@ -5907,7 +7576,7 @@ type Report_Point struct {
 
 func (x *Report_Point) Reset() {
 	*x = Report_Point{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5919,7 +7588,7 @@ func (x *Report_Point) String() string {
 func (*Report_Point) ProtoMessage() {}
 
 func (x *Report_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5932,7 +7601,7 @@ func (x *Report_Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Point.ProtoReflect.Descriptor instead.
 func (*Report_Point) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 8}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9}
 }
 
 func (x *Report_Point) GetStartTime() *timestamppb.Timestamp {
@@ -5966,7 +7635,7 @@ type Report_LabelSummary struct {
 
 func (x *Report_LabelSummary) Reset() {
 	*x = Report_LabelSummary{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5978,7 +7647,7 @@ func (x *Report_LabelSummary) String() string {
 func (*Report_LabelSummary) ProtoMessage() {}
 
 func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5991,7 +7660,7 @@ func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_LabelSummary.ProtoReflect.Descriptor instead.
 func (*Report_LabelSummary) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10}
 }
 
 func (x *Report_LabelSummary) GetLabel() string {
@@ -6039,7 +7708,7 @@ type Report_LabelValue struct {
 
 func (x *Report_LabelValue) Reset() {
 	*x = Report_LabelValue{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6051,7 +7720,7 @@ func (x *Report_LabelValue) String() string {
 func (*Report_LabelValue) ProtoMessage() {}
 
 func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6064,7 +7733,7 @@ func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_LabelValue.ProtoReflect.Descriptor instead.
 func (*Report_LabelValue) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
 }
 
 func (x *Report_LabelValue) GetValue() string {
@@ -6088,40 +7757,68 @@ func (x *Report_LabelValue) GetErrorCount() int64 {
 	return 0
 }
 
-// A rule in which the live policy and the experiment differ.
-type Report_ChangedRule struct {
+// One thing in which the live policy and the experiment differ.
+type Report_Item struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. The side that has the rule.
-	Side Report_ChangedRule_Side `protobuf:"varint,1,opt,name=side,proto3,enum=understudy.admin.v1.Report_ChangedRule_Side" json:"side,omitempty"`
-	// Output only. The module that the rule is in.
-	File string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
+	// Output only. What an acceptance names the item by: 20 hexadecimal digits. It
+	// follows from what differs, and not from lines or files. What stands for several
+	// items has one of its own, which is another one as soon as one of them is.
+	ItemId string `protobuf:"bytes,1,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
+	// Output only. What differs.
+	Kind Report_Item_ItemKind `protobuf:"varint,2,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Item_ItemKind" json:"kind,omitempty"`
+	// Output only. The side that has the item.
+	Side Report_Item_Side `protobuf:"varint,3,opt,name=side,proto3,enum=understudy.admin.v1.Report_Item_Side" json:"side,omitempty"`
+	// Output only. The module that the item is in; empty for data. Of what both
+	// sides have, it is that of the experiment.
+	File string `protobuf:"bytes,4,opt,name=file,proto3" json:"file,omitempty"`
 	// Output only. Its line, from 1.
-	Line int32 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
-	// Output only. Its name, such as `data.shop.allow`.
-	Rule string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Output only. It was true for some request.
-	EvaluatedTrue bool `protobuf:"varint,5,opt,name=evaluated_true,json=evaluatedTrue,proto3" json:"evaluated_true,omitempty"`
-	// Output only. It was evaluated and not true for some request.
-	EvaluatedFalse bool `protobuf:"varint,6,opt,name=evaluated_false,json=evaluatedFalse,proto3" json:"evaluated_false,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Line int32 `protobuf:"varint,5,opt,name=line,proto3" json:"line,omitempty"`
+	// Output only. The name of its rule, such as `data.shop.allow`; empty for data.
+	Rule string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Output only. The place of data, such as `data.roles.auditor`; empty for others.
+	DataPath string `protobuf:"bytes,7,opt,name=data_path,json=dataPath,proto3" json:"data_path,omitempty"`
+	// Output only. What differs, as the policies have it, cut after 120 bytes: `h < 22`
+	// of the live policy for one that is `h < 21` in the experiment. It is empty if
+	// the live policy has nothing.
+	PolicyText string `protobuf:"bytes,8,opt,name=policy_text,json=policyText,proto3" json:"policy_text,omitempty"`
+	// Output only. The same of the experiment.
+	ExperimentText string `protobuf:"bytes,9,opt,name=experiment_text,json=experimentText,proto3" json:"experiment_text,omitempty"`
+	// Output only. What requests have shown of it.
+	State Report_Item_State `protobuf:"varint,10,opt,name=state,proto3,enum=understudy.admin.v1.Report_Item_State" json:"state,omitempty"`
+	// Output only. How many distinct requests have shown it, of each sidecar; at most
+	// 100 of each, for then no more are examined. Of a condition, those for which it
+	// was true.
+	RequestCount int64 `protobuf:"varint,11,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	// Output only. Of a condition, how many distinct requests asked it and found it
+	// not true.
+	FalseRequestCount int64 `protobuf:"varint,12,opt,name=false_request_count,json=falseRequestCount,proto3" json:"false_request_count,omitempty"`
+	// Output only. The acceptance of the item, which is among `acceptances`; empty if
+	// nobody has accepted it. Whether it is in force is in its `state`.
+	Acceptance string `protobuf:"bytes,13,opt,name=acceptance,proto3" json:"acceptance,omitempty"`
+	// Output only. How many items this stands for: 1, or those of a table that is too
+	// large to list each, or that are beyond what is examined.
+	ItemCount int64 `protobuf:"varint,14,opt,name=item_count,json=itemCount,proto3" json:"item_count,omitempty"`
+	// Output only. How many of those were seen.
+	SeenCount     int64 `protobuf:"varint,15,opt,name=seen_count,json=seenCount,proto3" json:"seen_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Report_ChangedRule) Reset() {
-	*x = Report_ChangedRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
+func (x *Report_Item) Reset() {
+	*x = Report_Item{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Report_ChangedRule) String() string {
+func (x *Report_Item) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Report_ChangedRule) ProtoMessage() {}
+func (*Report_Item) ProtoMessage() {}
 
-func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
+func (x *Report_Item) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6132,51 +7829,114 @@ func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Report_ChangedRule.ProtoReflect.Descriptor instead.
-func (*Report_ChangedRule) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
+// Deprecated: Use Report_Item.ProtoReflect.Descriptor instead.
+func (*Report_Item) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12}
 }
 
-func (x *Report_ChangedRule) GetSide() Report_ChangedRule_Side {
+func (x *Report_Item) GetItemId() string {
+	if x != nil {
+		return x.ItemId
+	}
+	return ""
+}
+
+func (x *Report_Item) GetKind() Report_Item_ItemKind {
+	if x != nil {
+		return x.Kind
+	}
+	return Report_Item_ITEM_KIND_UNSPECIFIED
+}
+
+func (x *Report_Item) GetSide() Report_Item_Side {
 	if x != nil {
 		return x.Side
 	}
-	return Report_ChangedRule_SIDE_UNSPECIFIED
+	return Report_Item_SIDE_UNSPECIFIED
 }
 
-func (x *Report_ChangedRule) GetFile() string {
+func (x *Report_Item) GetFile() string {
 	if x != nil {
 		return x.File
 	}
 	return ""
 }
 
-func (x *Report_ChangedRule) GetLine() int32 {
+func (x *Report_Item) GetLine() int32 {
 	if x != nil {
 		return x.Line
 	}
 	return 0
 }
 
-func (x *Report_ChangedRule) GetRule() string {
+func (x *Report_Item) GetRule() string {
 	if x != nil {
 		return x.Rule
 	}
 	return ""
 }
 
-func (x *Report_ChangedRule) GetEvaluatedTrue() bool {
+func (x *Report_Item) GetDataPath() string {
 	if x != nil {
-		return x.EvaluatedTrue
+		return x.DataPath
 	}
-	return false
+	return ""
 }
 
-func (x *Report_ChangedRule) GetEvaluatedFalse() bool {
+func (x *Report_Item) GetPolicyText() string {
 	if x != nil {
-		return x.EvaluatedFalse
+		return x.PolicyText
 	}
-	return false
+	return ""
+}
+
+func (x *Report_Item) GetExperimentText() string {
+	if x != nil {
+		return x.ExperimentText
+	}
+	return ""
+}
+
+func (x *Report_Item) GetState() Report_Item_State {
+	if x != nil {
+		return x.State
+	}
+	return Report_Item_STATE_UNSPECIFIED
+}
+
+func (x *Report_Item) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+func (x *Report_Item) GetFalseRequestCount() int64 {
+	if x != nil {
+		return x.FalseRequestCount
+	}
+	return 0
+}
+
+func (x *Report_Item) GetAcceptance() string {
+	if x != nil {
+		return x.Acceptance
+	}
+	return ""
+}
+
+func (x *Report_Item) GetItemCount() int64 {
+	if x != nil {
+		return x.ItemCount
+	}
+	return 0
+}
+
+func (x *Report_Item) GetSeenCount() int64 {
+	if x != nil {
+		return x.SeenCount
+	}
+	return 0
 }
 
 // How far the live policy differs from itself.
@@ -6192,7 +7952,7 @@ type Report_Noise struct {
 
 func (x *Report_Noise) Reset() {
 	*x = Report_Noise{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6204,7 +7964,7 @@ func (x *Report_Noise) String() string {
 func (*Report_Noise) ProtoMessage() {}
 
 func (x *Report_Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6217,7 +7977,7 @@ func (x *Report_Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Noise.ProtoReflect.Descriptor instead.
 func (*Report_Noise) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13}
 }
 
 func (x *Report_Noise) GetSampledCount() int64 {
@@ -6258,7 +8018,7 @@ type Report_ReplayedReport struct {
 
 func (x *Report_ReplayedReport) Reset() {
 	*x = Report_ReplayedReport{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6270,7 +8030,7 @@ func (x *Report_ReplayedReport) String() string {
 func (*Report_ReplayedReport) ProtoMessage() {}
 
 func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6283,7 +8043,7 @@ func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ReplayedReport.ProtoReflect.Descriptor instead.
 func (*Report_ReplayedReport) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 14}
 }
 
 func (x *Report_ReplayedReport) GetCounts() *Report_ReportCounts {
@@ -6354,7 +8114,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[68]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6366,7 +8126,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[68]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6379,7 +8139,7 @@ func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_RequirementResult.ProtoReflect.Descriptor instead.
 func (*Report_RequirementResult) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 14}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 15}
 }
 
 func (x *Report_RequirementResult) GetRequirement() string {
@@ -6448,7 +8208,7 @@ type PolicyRevision_Activation struct {
 
 func (x *PolicyRevision_Activation) Reset() {
 	*x = PolicyRevision_Activation{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[70]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6460,7 +8220,7 @@ func (x *PolicyRevision_Activation) String() string {
 func (*PolicyRevision_Activation) ProtoMessage() {}
 
 func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[70]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6522,7 +8282,7 @@ var File_understudy_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1funderstudy/admin/v1/admin.proto\x12\x13understudy.admin.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x17google/api/client.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1bgoogle/api/field_info.proto\x1a\x19google/api/resource.proto\x1a#google/longrunning/operations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"\x9c\b\n" +
+	"\x1funderstudy/admin/v1/admin.proto\x12\x13understudy.admin.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x17google/api/client.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1bgoogle/api/field_info.proto\x1a\x19google/api/httpbody.proto\x1a\x19google/api/resource.proto\x1a#google/longrunning/operations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"\x9c\b\n" +
 	"\x06Policy\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
 	"\x03uid\x18\x02 \x01(\tB\v\xe0A\x03\xe2\x8c\xcf\xd7\b\x02\b\x01R\x03uid\x12&\n" +
@@ -6572,7 +8332,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xb5;\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\x94F\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -6602,20 +8362,16 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x05drops\x18\x15 \x03(\v2 .understudy.admin.v1.Report.DropB\x03\xe0A\x03R\x05drops\x12W\n" +
 	"\x11other_differences\x18\x16 \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x10otherDifferences\x12>\n" +
 	"\x06points\x18\x17 \x03(\v2!.understudy.admin.v1.Report.PointB\x03\xe0A\x03R\x06points\x12E\n" +
-	"\x06labels\x18\x18 \x03(\v2(.understudy.admin.v1.Report.LabelSummaryB\x03\xe0A\x03R\x06labels\x12Q\n" +
-	"\rchanged_rules\x18\x19 \x03(\v2'.understudy.admin.v1.Report.ChangedRuleB\x03\xe0A\x03R\fchangedRules\x127\n" +
-	"\x15changed_rule_coverage\x18\x1a \x01(\x01B\x03\xe0A\x03R\x13changedRuleCoverage\x12<\n" +
+	"\x06labels\x18\x18 \x03(\v2(.understudy.admin.v1.Report.LabelSummaryB\x03\xe0A\x03R\x06labels\x12<\n" +
 	"\x05noise\x18\x1b \x01(\v2!.understudy.admin.v1.Report.NoiseB\x03\xe0A\x03R\x05noise\x12I\n" +
 	"\x10publish_interval\x18\x1c \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x0fpublishInterval\x12V\n" +
 	"\frequirements\x18\x1d \x03(\v2-.understudy.admin.v1.Report.RequirementResultB\x03\xe0A\x03R\frequirements\x12.\n" +
-	"\x10requirements_met\x18\x1e \x01(\bB\x03\xe0A\x03R\x0frequirementsMet\x12&\n" +
-	"\fchanged_data\x18\x1f \x03(\tB\x03\xe0A\x03R\vchangedData\x12<\n" +
-	"\x18other_changed_rule_count\x18  \x01(\x05B\x03\xe0A\x03R\x15otherChangedRuleCount\x12K\n" +
+	"\x10requirements_met\x18\x1e \x01(\bB\x03\xe0A\x03R\x0frequirementsMet\x12K\n" +
 	"\breplayed\x18! \x01(\v2*.understudy.admin.v1.Report.ReplayedReportB\x03\xe0A\x03R\breplayed\x127\n" +
 	"\x15pending_request_count\x18\" \x01(\x03B\x03\xe0A\x03R\x13pendingRequestCount\x12=\n" +
-	"\x18unexamined_request_count\x18# \x01(\x03B\x03\xe0A\x03R\x16unexaminedRequestCount\x12S\n" +
-	"\rpolicy_allows\x18$ \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyAllows\x12S\n" +
-	"\rpolicy_denies\x18% \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyDenies\x12\"\n" +
+	"\x18unexamined_request_count\x18# \x01(\x03B\x03\xe0A\x03R\x16unexaminedRequestCount\x12R\n" +
+	"\rpolicy_allows\x18$ \x01(\v2(.understudy.admin.v1.Report.ResultCountsB\x03\xe0A\x03R\fpolicyAllows\x12R\n" +
+	"\rpolicy_denies\x18% \x01(\v2(.understudy.admin.v1.Report.ResultCountsB\x03\xe0A\x03R\fpolicyDenies\x12\"\n" +
 	"\n" +
 	"lost_count\x18& \x01(\x03B\x03\xe0A\x03R\tlostCount\x12&\n" +
 	"\fcaller_count\x18' \x01(\x03B\x03\xe0A\x03R\vcallerCount\x12*\n" +
@@ -6625,13 +8381,24 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x14accepted_differences\x18+ \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x13acceptedDifferences\x12Z\n" +
 	"\x10estimated_shares\x18- \x03(\v2*.understudy.admin.v1.Report.EstimatedShareB\x03\xe0A\x03R\x0festimatedShares\x12l\n" +
 	"\x1aall_pairs_estimated_shares\x18. \x03(\v2*.understudy.admin.v1.Report.EstimatedShareB\x03\xe0A\x03R\x17allPairsEstimatedShares\x12F\n" +
-	"\vacceptances\x18, \x03(\v2\x1f.understudy.admin.v1.AcceptanceB\x03\xe0A\x03R\vacceptances\x1a\x83\x02\n" +
-	"\rVerdictCounts\x12(\n" +
+	"\vacceptances\x18, \x03(\v2\x1f.understudy.admin.v1.AcceptanceB\x03\xe0A\x03R\vacceptances\x12;\n" +
+	"\x05items\x18/ \x03(\v2 .understudy.admin.v1.Report.ItemB\x03\xe0A\x03R\x05items\x12\"\n" +
+	"\n" +
+	"item_count\x180 \x01(\x03B\x03\xe0A\x03R\titemCount\x12+\n" +
+	"\x0fseen_item_count\x181 \x01(\x03B\x03\xe0A\x03R\rseenItemCount\x123\n" +
+	"\x13accepted_item_count\x182 \x01(\x03B\x03\xe0A\x03R\x11acceptedItemCount\x123\n" +
+	"\x10changed_coverage\x183 \x01(\x01B\x03\xe0A\x03H\x00R\x0fchangedCoverage\x88\x01\x01\x12>\n" +
+	"\x06bounds\x184 \x03(\v2!.understudy.admin.v1.Report.BoundB\x03\xe0A\x03R\x06bounds\x12P\n" +
+	"\x10all_pairs_bounds\x185 \x03(\v2!.understudy.admin.v1.Report.BoundB\x03\xe0A\x03R\x0eallPairsBounds\x12\"\n" +
+	"\n" +
+	"week_hours\x186 \x03(\x05B\x03\xe0A\x03R\tweekHours\x12 \n" +
+	"\tchange_id\x188 \x01(\tB\x03\xe0A\x03R\bchangeId\x1a\x80\x02\n" +
+	"\fResultCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x129\n" +
-	"\x16response_changed_count\x18\x03 \x01(\x03B\x03\xe0A\x03R\x14responseChangedCount\x127\n" +
-	"\x15verdict_changed_count\x18\x04 \x01(\x03B\x03\xe0A\x03R\x13verdictChangedCount\x12&\n" +
-	"\ffailed_count\x18\x05 \x01(\x03B\x03\xe0A\x03R\vfailedCount\x1a\xae\x05\n" +
+	"\x16response_changed_count\x18\x03 \x01(\x03B\x03\xe0A\x03R\x14responseChangedCount\x125\n" +
+	"\x14result_changed_count\x18\x04 \x01(\x03B\x03\xe0A\x03R\x12resultChangedCount\x12&\n" +
+	"\ffailed_count\x18\x05 \x01(\x03B\x03\xe0A\x03R\vfailedCount\x1a\xac\x05\n" +
 	"\fReportCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x121\n" +
@@ -6640,10 +8407,10 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16response_changed_count\x18\x05 \x01(\x03B\x03\xe0A\x03R\x14responseChangedCount\x12&\n" +
 	"\ffailed_count\x18\x06 \x01(\x03B\x03\xe0A\x03R\vfailedCount\x12/\n" +
 	"\x11live_failed_count\x18\a \x01(\x03B\x03\xe0A\x03R\x0fliveFailedCount\x12(\n" +
-	"\rdropped_count\x18\b \x01(\x03B\x03\xe0A\x03R\fdroppedCount\x12S\n" +
-	"\rpolicy_allows\x18\t \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyAllows\x12S\n" +
+	"\rdropped_count\x18\b \x01(\x03B\x03\xe0A\x03R\fdroppedCount\x12R\n" +
+	"\rpolicy_allows\x18\t \x01(\v2(.understudy.admin.v1.Report.ResultCountsB\x03\xe0A\x03R\fpolicyAllows\x12R\n" +
 	"\rpolicy_denies\x18\n" +
-	" \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyDenies\x12\"\n" +
+	" \x01(\v2(.understudy.admin.v1.Report.ResultCountsB\x03\xe0A\x03R\fpolicyDenies\x12\"\n" +
 	"\n" +
 	"lost_count\x18\v \x01(\x03B\x03\xe0A\x03R\tlostCount\x12&\n" +
 	"\fcaller_count\x18\f \x01(\x03B\x03\xe0A\x03R\vcallerCount\x12*\n" +
@@ -6655,7 +8422,21 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"lowerRatio\x12$\n" +
 	"\vupper_ratio\x18\x04 \x01(\x01B\x03\xe0A\x03R\n" +
 	"upperRatio\x12;\n" +
-	"\x17effective_request_count\x18\x05 \x01(\x01B\x03\xe0A\x03R\x15effectiveRequestCount\x1aW\n" +
+	"\x17effective_request_count\x18\x05 \x01(\x01B\x03\xe0A\x03R\x15effectiveRequestCount\x1a\xb6\x03\n" +
+	"\x05Bound\x129\n" +
+	"\x04kind\x18\x01 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x03R\x04kind\x12?\n" +
+	"\x04unit\x18\x02 \x01(\x0e2&.understudy.admin.v1.Report.Bound.UnitB\x03\xe0A\x03R\x04unit\x12,\n" +
+	"\x0fdiffering_count\x18\x03 \x01(\x03B\x03\xe0A\x03R\x0edifferingCount\x12\x19\n" +
+	"\x05count\x18\x04 \x01(\x03B\x03\xe0A\x03R\x05count\x12!\n" +
+	"\testimated\x18\x05 \x01(\bB\x03\xe0A\x03R\testimated\x12$\n" +
+	"\vupper_ratio\x18\x06 \x01(\x01B\x03\xe0A\x03R\n" +
+	"upperRatio\x123\n" +
+	"\x13watched_upper_ratio\x18\a \x01(\x01B\x03\xe0A\x03R\x11watchedUpperRatio\x121\n" +
+	"\x12known_caller_ratio\x18\b \x01(\x01B\x03\xe0A\x03R\x10knownCallerRatio\"7\n" +
+	"\x04Unit\x12\x14\n" +
+	"\x10UNIT_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aCALLERS\x10\x01\x12\f\n" +
+	"\bREQUESTS\x10\x02\x1aW\n" +
 	"\n" +
 	"Expression\x12\x17\n" +
 	"\x04file\x18\x01 \x01(\tB\x03\xe0A\x03R\x04file\x12\x17\n" +
@@ -6721,20 +8502,50 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x05value\x18\x01 \x01(\tB\x03\xe0A\x03R\x05value\x12(\n" +
 	"\rrequest_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12$\n" +
 	"\verror_count\x18\x03 \x01(\x03B\x03\xe0A\x03R\n" +
-	"errorCount\x1a\xb3\x02\n" +
-	"\vChangedRule\x12E\n" +
-	"\x04side\x18\x01 \x01(\x0e2,.understudy.admin.v1.Report.ChangedRule.SideB\x03\xe0A\x03R\x04side\x12\x17\n" +
-	"\x04file\x18\x02 \x01(\tB\x03\xe0A\x03R\x04file\x12\x17\n" +
-	"\x04line\x18\x03 \x01(\x05B\x03\xe0A\x03R\x04line\x12\x17\n" +
-	"\x04rule\x18\x04 \x01(\tB\x03\xe0A\x03R\x04rule\x12*\n" +
-	"\x0eevaluated_true\x18\x05 \x01(\bB\x03\xe0A\x03R\revaluatedTrue\x12,\n" +
-	"\x0fevaluated_false\x18\x06 \x01(\bB\x03\xe0A\x03R\x0eevaluatedFalse\"8\n" +
+	"errorCount\x1a\x87\a\n" +
+	"\x04Item\x12\x1c\n" +
+	"\aitem_id\x18\x01 \x01(\tB\x03\xe0A\x03R\x06itemId\x12B\n" +
+	"\x04kind\x18\x02 \x01(\x0e2).understudy.admin.v1.Report.Item.ItemKindB\x03\xe0A\x03R\x04kind\x12>\n" +
+	"\x04side\x18\x03 \x01(\x0e2%.understudy.admin.v1.Report.Item.SideB\x03\xe0A\x03R\x04side\x12\x17\n" +
+	"\x04file\x18\x04 \x01(\tB\x03\xe0A\x03R\x04file\x12\x17\n" +
+	"\x04line\x18\x05 \x01(\x05B\x03\xe0A\x03R\x04line\x12\x17\n" +
+	"\x04rule\x18\x06 \x01(\tB\x03\xe0A\x03R\x04rule\x12 \n" +
+	"\tdata_path\x18\a \x01(\tB\x03\xe0A\x03R\bdataPath\x12$\n" +
+	"\vpolicy_text\x18\b \x01(\tB\x03\xe0A\x03R\n" +
+	"policyText\x12,\n" +
+	"\x0fexperiment_text\x18\t \x01(\tB\x03\xe0A\x03R\x0eexperimentText\x12A\n" +
+	"\x05state\x18\n" +
+	" \x01(\x0e2&.understudy.admin.v1.Report.Item.StateB\x03\xe0A\x03R\x05state\x12(\n" +
+	"\rrequest_count\x18\v \x01(\x03B\x03\xe0A\x03R\frequestCount\x123\n" +
+	"\x13false_request_count\x18\f \x01(\x03B\x03\xe0A\x03R\x11falseRequestCount\x12F\n" +
+	"\n" +
+	"acceptance\x18\r \x01(\tB&\xe0A\x03\xfaA \n" +
+	"\x1eunderstudy.internal/AcceptanceR\n" +
+	"acceptance\x12\"\n" +
+	"\n" +
+	"item_count\x18\x0e \x01(\x03B\x03\xe0A\x03R\titemCount\x12\"\n" +
+	"\n" +
+	"seen_count\x18\x0f \x01(\x03B\x03\xe0A\x03R\tseenCount\"U\n" +
+	"\bItemKind\x12\x19\n" +
+	"\x15ITEM_KIND_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04RULE\x10\x01\x12\r\n" +
+	"\tCONDITION\x10\x02\x12\v\n" +
+	"\aLITERAL\x10\x03\x12\b\n" +
+	"\x04DATA\x10\x04\"B\n" +
 	"\x04Side\x12\x14\n" +
 	"\x10SIDE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"EXPERIMENT\x10\x01\x12\n" +
 	"\n" +
-	"\x06POLICY\x10\x02\x1a]\n" +
+	"\x06POLICY\x10\x02\x12\b\n" +
+	"\x04BOTH\x10\x03\"O\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04SEEN\x10\x01\x12\n" +
+	"\n" +
+	"\x06UNSEEN\x10\x02\x12\v\n" +
+	"\aPENDING\x10\x03\x12\f\n" +
+	"\bACCEPTED\x10\x04\x1a]\n" +
 	"\x05Noise\x12(\n" +
 	"\rsampled_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\fsampledCount\x12*\n" +
 	"\x0ediffered_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\rdifferedCount\x1a\xba\x03\n" +
@@ -6765,13 +8576,15 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\x0f\n" +
 	"\vLIVE_FAILED\x10\x05:\x8c\x01\xeaA\x88\x01\n" +
-	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\xc6\b\n" +
+	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06reportB\x13\n" +
+	"\x11_changed_coverageJ\x04\b\x19\x10\x1aJ\x04\b\x1a\x10\x1bJ\x04\b\x1f\x10 J\x04\b \x10!R\rchanged_rulesR\x15changed_rule_coverageR\fchanged_dataR\x18other_changed_rule_count\"\x9c\t\n" +
 	"\n" +
 	"Acceptance\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
 	"\x03uid\x18\x02 \x01(\tB\v\xe0A\x03\xe2\x8c\xcf\xd7\b\x02\b\x01R\x03uid\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x1b\n" +
-	"\bgroup_id\x18\x04 \x01(\tH\x00R\agroupId\x12\x1e\n" +
+	"\bgroup_id\x18\x04 \x01(\tH\x00R\agroupId\x12\x19\n" +
+	"\aitem_id\x18\x14 \x01(\tH\x00R\x06itemId\x12\x1e\n" +
 	"\x06reason\x18\x05 \x01(\tB\x06\xe0A\x02\xe0A\x05R\x06reason\x12/\n" +
 	"\x0fexperiment_etag\x18\x06 \x01(\tB\x06\xe0A\x02\xe0A\x05R\x0eexperimentEtag\x12'\n" +
 	"\vpolicy_etag\x18\a \x01(\tB\x06\xe0A\x01\xe0A\x05R\n" +
@@ -6783,7 +8596,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	" \x01(\tB\x03\xe0A\x03R\trulesEtag\x12K\n" +
 	"\n" +
 	"difference\x18\v \x01(\v2&.understudy.admin.v1.Report.DifferenceB\x03\xe0A\x03R\n" +
-	"difference\x12@\n" +
+	"difference\x129\n" +
+	"\x04item\x18\x15 \x01(\v2 .understudy.admin.v1.Report.ItemB\x03\xe0A\x03R\x04item\x12@\n" +
 	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"createTime\x12\x1d\n" +
 	"\acreator\x18\r \x01(\tB\x03\xe0A\x03R\acreator\x12,\n" +
@@ -7037,7 +8851,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16reservation_max_length\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x14reservationMaxLength\"j\n" +
 	"\x15ExternalServiceFilter\x12&\n" +
 	"\fendpoint_url\x18\x01 \x01(\tB\x03\xe0A\x01R\vendpointUrl\x12)\n" +
-	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xb2\v\n" +
+	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xe1\x0e\n" +
 	"\x12CommitRequirements\x12/\n" +
 	"\x11min_request_count\x18\x01 \x01(\x03B\x03\xe0A\x01R\x0fminRequestCount\x12A\n" +
 	"\fmin_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\vminDuration\x12=\n" +
@@ -7050,12 +8864,16 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x1amax_response_changed_ratio\x18\t \x01(\x01B\x03\xe0A\x01H\x06R\x17maxResponseChangedRatio\x88\x01\x01\x122\n" +
 	"\x10max_failed_ratio\x18\n" +
 	" \x01(\x01B\x03\xe0A\x01H\aR\x0emaxFailedRatio\x88\x01\x01\x124\n" +
-	"\x11max_dropped_ratio\x18\v \x01(\x01B\x03\xe0A\x01H\bR\x0fmaxDroppedRatio\x88\x01\x01\x12C\n" +
-	"\x19min_changed_rule_coverage\x18\f \x01(\x01B\x03\xe0A\x01H\tR\x16minChangedRuleCoverage\x88\x01\x01\x12/\n" +
+	"\x11max_dropped_ratio\x18\v \x01(\x01B\x03\xe0A\x01H\bR\x0fmaxDroppedRatio\x88\x01\x01\x12:\n" +
+	"\x14min_changed_coverage\x18\x13 \x01(\x01B\x03\xe0A\x01H\tR\x12minChangedCoverage\x88\x01\x01\x12=\n" +
+	"\x16max_newly_denied_bound\x18\x14 \x01(\x01B\x03\xe0A\x01H\n" +
+	"R\x13maxNewlyDeniedBound\x88\x01\x01\x12?\n" +
+	"\x17max_newly_allowed_bound\x18\x15 \x01(\x01B\x03\xe0A\x01H\vR\x14maxNewlyAllowedBound\x88\x01\x01\x12L\n" +
+	"\x1emax_newly_denied_request_bound\x18\x16 \x01(\x01B\x03\xe0A\x01H\fR\x1amaxNewlyDeniedRequestBound\x88\x01\x01\x12N\n" +
+	"\x1fmax_newly_allowed_request_bound\x18\x17 \x01(\x01B\x03\xe0A\x01H\rR\x1bmaxNewlyAllowedRequestBound\x88\x01\x01\x12/\n" +
 	"\x11require_all_nodes\x18\r \x01(\bB\x03\xe0A\x01R\x0frequireAllNodes\x12H\n" +
 	"\x05scope\x18\x0e \x01(\x0e2-.understudy.admin.v1.CommitRequirements.ScopeB\x03\xe0A\x01R\x05scope\x124\n" +
-	"\x11max_dropped_count\x18\x0f \x01(\x03B\x03\xe0A\x01H\n" +
-	"R\x0fmaxDroppedCount\x88\x01\x01\x12C\n" +
+	"\x11max_dropped_count\x18\x0f \x01(\x03B\x03\xe0A\x01H\x0eR\x0fmaxDroppedCount\x88\x01\x01\x12C\n" +
 	"\x1brequire_different_committer\x18\x10 \x01(\bB\x03\xe0A\x01R\x19requireDifferentCommitter\x12-\n" +
 	"\x10min_caller_count\x18\x11 \x01(\x03B\x03\xe0A\x01R\x0eminCallerCount\x121\n" +
 	"\x12min_endpoint_count\x18\x12 \x01(\x03B\x03\xe0A\x01R\x10minEndpointCount\"?\n" +
@@ -7071,9 +8889,13 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x18_max_newly_allowed_ratioB\x1d\n" +
 	"\x1b_max_response_changed_ratioB\x13\n" +
 	"\x11_max_failed_ratioB\x14\n" +
-	"\x12_max_dropped_ratioB\x1c\n" +
-	"\x1a_min_changed_rule_coverageB\x14\n" +
-	"\x12_max_dropped_count\"\xbf\x02\n" +
+	"\x12_max_dropped_ratioB\x17\n" +
+	"\x15_min_changed_coverageB\x19\n" +
+	"\x17_max_newly_denied_boundB\x1a\n" +
+	"\x18_max_newly_allowed_boundB!\n" +
+	"\x1f_max_newly_denied_request_boundB\"\n" +
+	" _max_newly_allowed_request_boundB\x14\n" +
+	"\x12_max_dropped_countJ\x04\b\f\x10\rR\x19min_changed_rule_coverage\"\xbf\x02\n" +
 	"\x15PolicyPreviewMetadata\x12K\n" +
 	"\x05state\x18\x01 \x01(\x0e20.understudy.admin.v1.PolicyPreviewMetadata.StateB\x03\xe0A\x03R\x05state\x12\"\n" +
 	"\n" +
@@ -7106,7 +8928,119 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\toperation\x18\x01 \x01(\v2&.understudy.admin.v1.OperationMetadataB\x03\xe0A\x03R\toperation\x12F\n" +
 	"\brevision\x18\x02 \x01(\tB*\xe0A\x03\xfaA$\n" +
 	"\"understudy.internal/PolicyRevisionR\brevision\x128\n" +
-	"\x06report\x18\x03 \x01(\v2\x1b.understudy.admin.v1.ReportB\x03\xe0A\x03R\x06report*V\n" +
+	"\x06report\x18\x03 \x01(\v2\x1b.understudy.admin.v1.ReportB\x03\xe0A\x03R\x06report\"\xba\a\n" +
+	"\aDataset\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
+	"\x03uid\x18\x02 \x01(\tB\v\xe0A\x03\xe2\x8c\xcf\xd7\b\x02\b\x01R\x03uid\x12&\n" +
+	"\fdisplay_name\x18\x03 \x01(\tB\x03\xe0A\x01R\vdisplayName\x12T\n" +
+	"\vannotations\x18\x04 \x03(\v2-.understudy.admin.v1.Dataset.AnnotationsEntryB\x03\xe0A\x01R\vannotations\x12\x12\n" +
+	"\x04etag\x18\x05 \x01(\tR\x04etag\x12%\n" +
+	"\vreconciling\x18\x06 \x01(\bB\x03\xe0A\x03R\vreconciling\x12D\n" +
+	"\aversion\x18\a \x01(\tB*\xe0A\x03\xfaA$\n" +
+	"\"understudy.internal/DatasetVersionR\aversion\x12,\n" +
+	"\vversion_uid\x18\b \x01(\tB\v\xe0A\x03\xe2\x8c\xcf\xd7\b\x02\b\x01R\n" +
+	"versionUid\x12\"\n" +
+	"\n" +
+	"size_bytes\x18\t \x01(\x03B\x03\xe0A\x03R\tsizeBytes\x12\x1b\n" +
+	"\x06sha256\x18\n" +
+	" \x01(\tB\x03\xe0A\x03R\x06sha256\x12O\n" +
+	"\x13version_create_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\x11versionCreateTime\x12@\n" +
+	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12@\n" +
+	"\vupdate_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"updateTime\x12@\n" +
+	"\vdelete_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"deleteTime\x12>\n" +
+	"\n" +
+	"purge_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tpurgeTime\x1a>\n" +
+	"\x10AnnotationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:r\xeaAo\n" +
+	"\x1bunderstudy.internal/Dataset\x12:projects/{project}/locations/{location}/datasets/{dataset}*\bdatasets2\adatasetR\x01\x01\"\xb3\x03\n" +
+	"\x0eDatasetVersion\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
+	"\x03uid\x18\x02 \x01(\tB\v\xe0A\x03\xe2\x8c\xcf\xd7\b\x02\b\x01R\x03uid\x12\"\n" +
+	"\n" +
+	"size_bytes\x18\x03 \x01(\x03B\x03\xe0A\x03R\tsizeBytes\x12\x1b\n" +
+	"\x06sha256\x18\x04 \x01(\tB\x03\xe0A\x03R\x06sha256\x12@\n" +
+	"\vcreate_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12\x1d\n" +
+	"\acreator\x18\x06 \x01(\tB\x03\xe0A\x03R\acreator\x12,\n" +
+	"\x0fcreator_display\x18\a \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay:\x98\x01\xeaA\x94\x01\n" +
+	"\"understudy.internal/DatasetVersion\x12Mprojects/{project}/locations/{location}/datasets/{dataset}/versions/{version}*\x0fdatasetVersions2\x0edatasetVersion\"L\n" +
+	"\x11GetDatasetRequest\x127\n" +
+	"\x04name\x18\x01 \x01(\tB#\xe0A\x02\xfaA\x1d\n" +
+	"\x1bunderstudy.internal/DatasetR\x04name\"\xfd\x01\n" +
+	"\x13ListDatasetsRequest\x12;\n" +
+	"\x06parent\x18\x01 \x01(\tB#\xe0A\x02\xfaA\x1d\x12\x1bunderstudy.internal/DatasetR\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\x12&\n" +
+	"\fshow_deleted\x18\x06 \x01(\bB\x03\xe0A\x01R\vshowDeleted\"\x9f\x01\n" +
+	"\x14ListDatasetsResponse\x128\n" +
+	"\bdatasets\x18\x01 \x03(\v2\x1c.understudy.admin.v1.DatasetR\bdatasets\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12%\n" +
+	"\vunreachable\x18\x03 \x03(\tB\x03\xe0A\x06R\vunreachable\"\xde\x01\n" +
+	"\x14CreateDatasetRequest\x12;\n" +
+	"\x06parent\x18\x01 \x01(\tB#\xe0A\x02\xfaA\x1d\x12\x1bunderstudy.internal/DatasetR\x06parent\x12\"\n" +
+	"\n" +
+	"dataset_id\x18\x02 \x01(\tB\x03\xe0A\x02R\tdatasetId\x12;\n" +
+	"\adataset\x18\x03 \x01(\v2\x1c.understudy.admin.v1.DatasetB\x03\xe0A\x02R\adataset\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xe9\x01\n" +
+	"\x14UpdateDatasetRequest\x12;\n" +
+	"\adataset\x18\x01 \x01(\v2\x1c.understudy.admin.v1.DatasetB\x03\xe0A\x02R\adataset\x12@\n" +
+	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskB\x03\xe0A\x01R\n" +
+	"updateMask\x12(\n" +
+	"\rallow_missing\x18\x03 \x01(\bB\x03\xe0A\x01R\fallowMissing\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xbc\x01\n" +
+	"\x14DeleteDatasetRequest\x127\n" +
+	"\x04name\x18\x01 \x01(\tB#\xe0A\x02\xfaA\x1d\n" +
+	"\x1bunderstudy.internal/DatasetR\x04name\x12\x17\n" +
+	"\x04etag\x18\x02 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rallow_missing\x18\x03 \x01(\bB\x03\xe0A\x01R\fallowMissing\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x94\x01\n" +
+	"\x16UndeleteDatasetRequest\x127\n" +
+	"\x04name\x18\x01 \x01(\tB#\xe0A\x02\xfaA\x1d\n" +
+	"\x1bunderstudy.internal/DatasetR\x04name\x12\x17\n" +
+	"\x04etag\x18\x02 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xc7\x01\n" +
+	"\x14UploadDatasetRequest\x127\n" +
+	"\x04name\x18\x01 \x01(\tB#\xe0A\x02\xfaA\x1d\n" +
+	"\x1bunderstudy.internal/DatasetR\x04name\x123\n" +
+	"\acontent\x18\x02 \x01(\v2\x14.google.api.HttpBodyB\x03\xe0A\x02R\acontent\x12\x17\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xc8\x01\n" +
+	"\x13PatchDatasetRequest\x127\n" +
+	"\x04name\x18\x01 \x01(\tB#\xe0A\x02\xfaA\x1d\n" +
+	"\x1bunderstudy.internal/DatasetR\x04name\x125\n" +
+	"\x05patch\x18\x02 \x01(\v2\x1a.google.protobuf.ListValueB\x03\xe0A\x02R\x05patch\x12\x17\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"p\n" +
+	"\x16DownloadDatasetRequest\x127\n" +
+	"\x04name\x18\x01 \x01(\tB#\xe0A\x02\xfaA\x1d\n" +
+	"\x1bunderstudy.internal/DatasetR\x04name\x12\x1d\n" +
+	"\aversion\x18\x02 \x01(\tB\x03\xe0A\x01R\aversion\"\x9b\x01\n" +
+	"\x16RollbackDatasetRequest\x12>\n" +
+	"\x04name\x18\x01 \x01(\tB*\xe0A\x02\xfaA$\n" +
+	"\"understudy.internal/DatasetVersionR\x04name\x12\x17\n" +
+	"\x04etag\x18\x02 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"Z\n" +
+	"\x18GetDatasetVersionRequest\x12>\n" +
+	"\x04name\x18\x01 \x01(\tB*\xe0A\x02\xfaA$\n" +
+	"\"understudy.internal/DatasetVersionR\x04name\"\xe3\x01\n" +
+	"\x1aListDatasetVersionsRequest\x12B\n" +
+	"\x06parent\x18\x01 \x01(\tB*\xe0A\x02\xfaA$\x12\"understudy.internal/DatasetVersionR\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\xbc\x01\n" +
+	"\x1bListDatasetVersionsResponse\x12N\n" +
+	"\x10dataset_versions\x18\x01 \x03(\v2#.understudy.admin.v1.DatasetVersionR\x0fdatasetVersions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12%\n" +
+	"\vunreachable\x18\x03 \x03(\tB\x03\xe0A\x06R\vunreachable*V\n" +
 	"\n" +
 	"PolicyView\x12\x1b\n" +
 	"\x17POLICY_VIEW_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -7152,7 +9086,29 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\tGetConfig\x12%.understudy.admin.v1.GetConfigRequest\x1a\x1b.understudy.admin.v1.Config\"7\xdaA\x04name\x82\xd3\xe4\x93\x02*\x12(/v1/{name=projects/*/locations/*/config}\x12\xab\x01\n" +
 	"\fUpdateConfig\x12(.understudy.admin.v1.UpdateConfigRequest\x1a\x1b.understudy.admin.v1.Config\"T\xdaA\x12config,update_mask\x82\xd3\xe4\x93\x029:\x06config2//v1/{config.name=projects/*/locations/*/config}\x12\x83\x01\n" +
 	"\aGetNode\x12#.understudy.admin.v1.GetNodeRequest\x1a\x19.understudy.admin.v1.Node\"8\xdaA\x04name\x82\xd3\xe4\x93\x02+\x12)/v1/{name=projects/*/locations/*/nodes/*}\x12\x96\x01\n" +
-	"\tListNodes\x12%.understudy.admin.v1.ListNodesRequest\x1a&.understudy.admin.v1.ListNodesResponse\":\xdaA\x06parent\x82\xd3\xe4\x93\x02+\x12)/v1/{parent=projects/*/locations/*}/nodes\x1a\x16\xcaA\x13understudy.internalBI\n" +
+	"\tListNodes\x12%.understudy.admin.v1.ListNodesRequest\x1a&.understudy.admin.v1.ListNodesResponse\":\xdaA\x06parent\x82\xd3\xe4\x93\x02+\x12)/v1/{parent=projects/*/locations/*}/nodes\x1a\x16\xcaA\x13understudy.internal2\x83\x12\n" +
+	"\bDatasets\x12\x8f\x01\n" +
+	"\n" +
+	"GetDataset\x12&.understudy.admin.v1.GetDatasetRequest\x1a\x1c.understudy.admin.v1.Dataset\";\xdaA\x04name\x82\xd3\xe4\x93\x02.\x12,/v1/{name=projects/*/locations/*/datasets/*}\x12\xa2\x01\n" +
+	"\fListDatasets\x12(.understudy.admin.v1.ListDatasetsRequest\x1a).understudy.admin.v1.ListDatasetsResponse\"=\xdaA\x06parent\x82\xd3\xe4\x93\x02.\x12,/v1/{parent=projects/*/locations/*}/datasets\x12\xd3\x01\n" +
+	"\rCreateDataset\x12).understudy.admin.v1.CreateDatasetRequest\x1a\x1d.google.longrunning.Operation\"x\xcaA\x1c\n" +
+	"\aDataset\x12\x11OperationMetadata\xdaA\x19parent,dataset,dataset_id\x82\xd3\xe4\x93\x027:\adataset\",/v1/{parent=projects/*/locations/*}/datasets\x12\xd5\x01\n" +
+	"\rUpdateDataset\x12).understudy.admin.v1.UpdateDatasetRequest\x1a\x1d.google.longrunning.Operation\"z\xcaA\x1c\n" +
+	"\aDataset\x12\x11OperationMetadata\xdaA\x13dataset,update_mask\x82\xd3\xe4\x93\x02?:\adataset24/v1/{dataset.name=projects/*/locations/*/datasets/*}\x12\xb5\x01\n" +
+	"\rDeleteDataset\x12).understudy.admin.v1.DeleteDatasetRequest\x1a\x1d.google.longrunning.Operation\"Z\xcaA\x1c\n" +
+	"\aDataset\x12\x11OperationMetadata\xdaA\x04name\x82\xd3\xe4\x93\x02.*,/v1/{name=projects/*/locations/*/datasets/*}\x12\xc5\x01\n" +
+	"\x0fUndeleteDataset\x12+.understudy.admin.v1.UndeleteDatasetRequest\x1a\x1d.google.longrunning.Operation\"f\xcaA\x1c\n" +
+	"\aDataset\x12\x11OperationMetadata\xdaA\x04name\x82\xd3\xe4\x93\x02::\x01*\"5/v1/{name=projects/*/locations/*/datasets/*}:undelete\x12\xcd\x01\n" +
+	"\rUploadDataset\x12).understudy.admin.v1.UploadDatasetRequest\x1a\x1d.google.longrunning.Operation\"r\xcaA\x1c\n" +
+	"\aDataset\x12\x11OperationMetadata\xdaA\fname,content\x82\xd3\xe4\x93\x02>:\acontent\"3/v1/{name=projects/*/locations/*/datasets/*}:upload\x12\xc2\x01\n" +
+	"\fPatchDataset\x12(.understudy.admin.v1.PatchDatasetRequest\x1a\x1d.google.longrunning.Operation\"i\xcaA\x1c\n" +
+	"\aDataset\x12\x11OperationMetadata\xdaA\n" +
+	"name,patch\x82\xd3\xe4\x93\x027:\x01*\"2/v1/{name=projects/*/locations/*/datasets/*}:patch\x12\x9a\x01\n" +
+	"\x0fDownloadDataset\x12+.understudy.admin.v1.DownloadDatasetRequest\x1a\x14.google.api.HttpBody\"D\xdaA\x04name\x82\xd3\xe4\x93\x027\x125/v1/{name=projects/*/locations/*/datasets/*}:download\x12\xd0\x01\n" +
+	"\x0fRollbackDataset\x12+.understudy.admin.v1.RollbackDatasetRequest\x1a\x1d.google.longrunning.Operation\"q\xcaA\x1c\n" +
+	"\aDataset\x12\x11OperationMetadata\xdaA\x04name\x82\xd3\xe4\x93\x02E:\x01*\"@/v1/{name=projects/*/locations/*/datasets/*/versions/*}:rollback\x12\xaf\x01\n" +
+	"\x11GetDatasetVersion\x12-.understudy.admin.v1.GetDatasetVersionRequest\x1a#.understudy.admin.v1.DatasetVersion\"F\xdaA\x04name\x82\xd3\xe4\x93\x029\x127/v1/{name=projects/*/locations/*/datasets/*/versions/*}\x12\xc2\x01\n" +
+	"\x13ListDatasetVersions\x12/.understudy.admin.v1.ListDatasetVersionsRequest\x1a0.understudy.admin.v1.ListDatasetVersionsResponse\"H\xdaA\x06parent\x82\xd3\xe4\x93\x029\x127/v1/{parent=projects/*/locations/*/datasets/*}/versions\x1a\x16\xcaA\x13understudy.internalBI\n" +
 	"\x1cinternal.understudy.admin.v1B\n" +
 	"AdminProtoP\x01Z\x1bunderstudy/admin/v1;adminpbb\x06proto3"
 
@@ -7168,263 +9124,331 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_understudy_admin_v1_admin_proto_rawDescData
 }
 
-var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(PolicyView)(0),                              // 0: understudy.admin.v1.PolicyView
 	(Report_Kind)(0),                             // 1: understudy.admin.v1.Report.Kind
-	(Report_ChangedRule_Side)(0),                 // 2: understudy.admin.v1.Report.ChangedRule.Side
-	(Report_RequirementResult_Source)(0),         // 3: understudy.admin.v1.Report.RequirementResult.Source
-	(Acceptance_State)(0),                        // 4: understudy.admin.v1.Acceptance.State
-	(CommitRequirements_Scope)(0),                // 5: understudy.admin.v1.CommitRequirements.Scope
-	(PolicyPreviewMetadata_State)(0),             // 6: understudy.admin.v1.PolicyPreviewMetadata.State
-	(*Policy)(nil),                               // 7: understudy.admin.v1.Policy
-	(*PolicyExperiment)(nil),                     // 8: understudy.admin.v1.PolicyExperiment
-	(*Report)(nil),                               // 9: understudy.admin.v1.Report
-	(*Acceptance)(nil),                           // 10: understudy.admin.v1.Acceptance
-	(*PolicyRevision)(nil),                       // 11: understudy.admin.v1.PolicyRevision
-	(*Config)(nil),                               // 12: understudy.admin.v1.Config
-	(*Node)(nil),                                 // 13: understudy.admin.v1.Node
-	(*GetPolicyRequest)(nil),                     // 14: understudy.admin.v1.GetPolicyRequest
-	(*ListPoliciesRequest)(nil),                  // 15: understudy.admin.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),                 // 16: understudy.admin.v1.ListPoliciesResponse
-	(*CreatePolicyRequest)(nil),                  // 17: understudy.admin.v1.CreatePolicyRequest
-	(*UpdatePolicyRequest)(nil),                  // 18: understudy.admin.v1.UpdatePolicyRequest
-	(*DeletePolicyRequest)(nil),                  // 19: understudy.admin.v1.DeletePolicyRequest
-	(*UndeletePolicyRequest)(nil),                // 20: understudy.admin.v1.UndeletePolicyRequest
-	(*RollbackPolicyRequest)(nil),                // 21: understudy.admin.v1.RollbackPolicyRequest
-	(*PromotePoliciesRequest)(nil),               // 22: understudy.admin.v1.PromotePoliciesRequest
-	(*PromotedPolicy)(nil),                       // 23: understudy.admin.v1.PromotedPolicy
-	(*PromotePoliciesResponse)(nil),              // 24: understudy.admin.v1.PromotePoliciesResponse
-	(*GetPolicyExperimentRequest)(nil),           // 25: understudy.admin.v1.GetPolicyExperimentRequest
-	(*ListPolicyExperimentsRequest)(nil),         // 26: understudy.admin.v1.ListPolicyExperimentsRequest
-	(*ListPolicyExperimentsResponse)(nil),        // 27: understudy.admin.v1.ListPolicyExperimentsResponse
-	(*CreatePolicyExperimentRequest)(nil),        // 28: understudy.admin.v1.CreatePolicyExperimentRequest
-	(*UpdatePolicyExperimentRequest)(nil),        // 29: understudy.admin.v1.UpdatePolicyExperimentRequest
-	(*DeletePolicyExperimentRequest)(nil),        // 30: understudy.admin.v1.DeletePolicyExperimentRequest
-	(*StartPreviewPolicyExperimentRequest)(nil),  // 31: understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	(*StopPreviewPolicyExperimentRequest)(nil),   // 32: understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	(*CommitPolicyExperimentRequest)(nil),        // 33: understudy.admin.v1.CommitPolicyExperimentRequest
-	(*GetReportRequest)(nil),                     // 34: understudy.admin.v1.GetReportRequest
-	(*GetAcceptanceRequest)(nil),                 // 35: understudy.admin.v1.GetAcceptanceRequest
-	(*ListAcceptancesRequest)(nil),               // 36: understudy.admin.v1.ListAcceptancesRequest
-	(*ListAcceptancesResponse)(nil),              // 37: understudy.admin.v1.ListAcceptancesResponse
-	(*CreateAcceptanceRequest)(nil),              // 38: understudy.admin.v1.CreateAcceptanceRequest
-	(*DeleteAcceptanceRequest)(nil),              // 39: understudy.admin.v1.DeleteAcceptanceRequest
-	(*GetPolicyRevisionRequest)(nil),             // 40: understudy.admin.v1.GetPolicyRevisionRequest
-	(*ListPolicyRevisionsRequest)(nil),           // 41: understudy.admin.v1.ListPolicyRevisionsRequest
-	(*ListPolicyRevisionsResponse)(nil),          // 42: understudy.admin.v1.ListPolicyRevisionsResponse
-	(*GetConfigRequest)(nil),                     // 43: understudy.admin.v1.GetConfigRequest
-	(*UpdateConfigRequest)(nil),                  // 44: understudy.admin.v1.UpdateConfigRequest
-	(*GetNodeRequest)(nil),                       // 45: understudy.admin.v1.GetNodeRequest
-	(*ListNodesRequest)(nil),                     // 46: understudy.admin.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),                    // 47: understudy.admin.v1.ListNodesResponse
-	(*PolicyRule)(nil),                           // 48: understudy.admin.v1.PolicyRule
-	(*RegoFilter)(nil),                           // 49: understudy.admin.v1.RegoFilter
-	(*MaximumReservationLengthFilter)(nil),       // 50: understudy.admin.v1.MaximumReservationLengthFilter
-	(*ExternalServiceFilter)(nil),                // 51: understudy.admin.v1.ExternalServiceFilter
-	(*CommitRequirements)(nil),                   // 52: understudy.admin.v1.CommitRequirements
-	(*PolicyPreviewMetadata)(nil),                // 53: understudy.admin.v1.PolicyPreviewMetadata
-	(*OperationMetadata)(nil),                    // 54: understudy.admin.v1.OperationMetadata
-	(*StartPreviewPolicyExperimentMetadata)(nil), // 55: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
-	(*StopPreviewPolicyExperimentMetadata)(nil),  // 56: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
-	(*CommitPolicyExperimentMetadata)(nil),       // 57: understudy.admin.v1.CommitPolicyExperimentMetadata
-	nil,                                          // 58: understudy.admin.v1.Policy.ModulesEntry
-	nil,                                          // 59: understudy.admin.v1.Policy.AnnotationsEntry
-	nil,                                          // 60: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	(*Report_VerdictCounts)(nil),                 // 61: understudy.admin.v1.Report.VerdictCounts
-	(*Report_ReportCounts)(nil),                  // 62: understudy.admin.v1.Report.ReportCounts
-	(*Report_EstimatedShare)(nil),                // 63: understudy.admin.v1.Report.EstimatedShare
-	(*Report_Expression)(nil),                    // 64: understudy.admin.v1.Report.Expression
-	(*Report_Example)(nil),                       // 65: understudy.admin.v1.Report.Example
-	(*Report_Difference)(nil),                    // 66: understudy.admin.v1.Report.Difference
-	(*Report_Drop)(nil),                          // 67: understudy.admin.v1.Report.Drop
-	(*Report_KindCount)(nil),                     // 68: understudy.admin.v1.Report.KindCount
-	(*Report_Point)(nil),                         // 69: understudy.admin.v1.Report.Point
-	(*Report_LabelSummary)(nil),                  // 70: understudy.admin.v1.Report.LabelSummary
-	(*Report_LabelValue)(nil),                    // 71: understudy.admin.v1.Report.LabelValue
-	(*Report_ChangedRule)(nil),                   // 72: understudy.admin.v1.Report.ChangedRule
-	(*Report_Noise)(nil),                         // 73: understudy.admin.v1.Report.Noise
-	(*Report_ReplayedReport)(nil),                // 74: understudy.admin.v1.Report.ReplayedReport
-	(*Report_RequirementResult)(nil),             // 75: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 76: understudy.admin.v1.Report.Example.LabelsEntry
-	(*PolicyRevision_Activation)(nil),            // 77: understudy.admin.v1.PolicyRevision.Activation
-	(*structpb.Struct)(nil),                      // 78: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 79: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 80: google.protobuf.Duration
-	(*status.Status)(nil),                        // 81: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 82: google.protobuf.FieldMask
-	(*longrunningpb.Operation)(nil),              // 83: google.longrunning.Operation
-	(*emptypb.Empty)(nil),                        // 84: google.protobuf.Empty
+	(Report_Bound_Unit)(0),                       // 2: understudy.admin.v1.Report.Bound.Unit
+	(Report_Item_ItemKind)(0),                    // 3: understudy.admin.v1.Report.Item.ItemKind
+	(Report_Item_Side)(0),                        // 4: understudy.admin.v1.Report.Item.Side
+	(Report_Item_State)(0),                       // 5: understudy.admin.v1.Report.Item.State
+	(Report_RequirementResult_Source)(0),         // 6: understudy.admin.v1.Report.RequirementResult.Source
+	(Acceptance_State)(0),                        // 7: understudy.admin.v1.Acceptance.State
+	(CommitRequirements_Scope)(0),                // 8: understudy.admin.v1.CommitRequirements.Scope
+	(PolicyPreviewMetadata_State)(0),             // 9: understudy.admin.v1.PolicyPreviewMetadata.State
+	(*Policy)(nil),                               // 10: understudy.admin.v1.Policy
+	(*PolicyExperiment)(nil),                     // 11: understudy.admin.v1.PolicyExperiment
+	(*Report)(nil),                               // 12: understudy.admin.v1.Report
+	(*Acceptance)(nil),                           // 13: understudy.admin.v1.Acceptance
+	(*PolicyRevision)(nil),                       // 14: understudy.admin.v1.PolicyRevision
+	(*Config)(nil),                               // 15: understudy.admin.v1.Config
+	(*Node)(nil),                                 // 16: understudy.admin.v1.Node
+	(*GetPolicyRequest)(nil),                     // 17: understudy.admin.v1.GetPolicyRequest
+	(*ListPoliciesRequest)(nil),                  // 18: understudy.admin.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),                 // 19: understudy.admin.v1.ListPoliciesResponse
+	(*CreatePolicyRequest)(nil),                  // 20: understudy.admin.v1.CreatePolicyRequest
+	(*UpdatePolicyRequest)(nil),                  // 21: understudy.admin.v1.UpdatePolicyRequest
+	(*DeletePolicyRequest)(nil),                  // 22: understudy.admin.v1.DeletePolicyRequest
+	(*UndeletePolicyRequest)(nil),                // 23: understudy.admin.v1.UndeletePolicyRequest
+	(*RollbackPolicyRequest)(nil),                // 24: understudy.admin.v1.RollbackPolicyRequest
+	(*PromotePoliciesRequest)(nil),               // 25: understudy.admin.v1.PromotePoliciesRequest
+	(*PromotedPolicy)(nil),                       // 26: understudy.admin.v1.PromotedPolicy
+	(*PromotePoliciesResponse)(nil),              // 27: understudy.admin.v1.PromotePoliciesResponse
+	(*GetPolicyExperimentRequest)(nil),           // 28: understudy.admin.v1.GetPolicyExperimentRequest
+	(*ListPolicyExperimentsRequest)(nil),         // 29: understudy.admin.v1.ListPolicyExperimentsRequest
+	(*ListPolicyExperimentsResponse)(nil),        // 30: understudy.admin.v1.ListPolicyExperimentsResponse
+	(*CreatePolicyExperimentRequest)(nil),        // 31: understudy.admin.v1.CreatePolicyExperimentRequest
+	(*UpdatePolicyExperimentRequest)(nil),        // 32: understudy.admin.v1.UpdatePolicyExperimentRequest
+	(*DeletePolicyExperimentRequest)(nil),        // 33: understudy.admin.v1.DeletePolicyExperimentRequest
+	(*StartPreviewPolicyExperimentRequest)(nil),  // 34: understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	(*StopPreviewPolicyExperimentRequest)(nil),   // 35: understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	(*CommitPolicyExperimentRequest)(nil),        // 36: understudy.admin.v1.CommitPolicyExperimentRequest
+	(*GetReportRequest)(nil),                     // 37: understudy.admin.v1.GetReportRequest
+	(*GetAcceptanceRequest)(nil),                 // 38: understudy.admin.v1.GetAcceptanceRequest
+	(*ListAcceptancesRequest)(nil),               // 39: understudy.admin.v1.ListAcceptancesRequest
+	(*ListAcceptancesResponse)(nil),              // 40: understudy.admin.v1.ListAcceptancesResponse
+	(*CreateAcceptanceRequest)(nil),              // 41: understudy.admin.v1.CreateAcceptanceRequest
+	(*DeleteAcceptanceRequest)(nil),              // 42: understudy.admin.v1.DeleteAcceptanceRequest
+	(*GetPolicyRevisionRequest)(nil),             // 43: understudy.admin.v1.GetPolicyRevisionRequest
+	(*ListPolicyRevisionsRequest)(nil),           // 44: understudy.admin.v1.ListPolicyRevisionsRequest
+	(*ListPolicyRevisionsResponse)(nil),          // 45: understudy.admin.v1.ListPolicyRevisionsResponse
+	(*GetConfigRequest)(nil),                     // 46: understudy.admin.v1.GetConfigRequest
+	(*UpdateConfigRequest)(nil),                  // 47: understudy.admin.v1.UpdateConfigRequest
+	(*GetNodeRequest)(nil),                       // 48: understudy.admin.v1.GetNodeRequest
+	(*ListNodesRequest)(nil),                     // 49: understudy.admin.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),                    // 50: understudy.admin.v1.ListNodesResponse
+	(*PolicyRule)(nil),                           // 51: understudy.admin.v1.PolicyRule
+	(*RegoFilter)(nil),                           // 52: understudy.admin.v1.RegoFilter
+	(*MaximumReservationLengthFilter)(nil),       // 53: understudy.admin.v1.MaximumReservationLengthFilter
+	(*ExternalServiceFilter)(nil),                // 54: understudy.admin.v1.ExternalServiceFilter
+	(*CommitRequirements)(nil),                   // 55: understudy.admin.v1.CommitRequirements
+	(*PolicyPreviewMetadata)(nil),                // 56: understudy.admin.v1.PolicyPreviewMetadata
+	(*OperationMetadata)(nil),                    // 57: understudy.admin.v1.OperationMetadata
+	(*StartPreviewPolicyExperimentMetadata)(nil), // 58: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
+	(*StopPreviewPolicyExperimentMetadata)(nil),  // 59: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
+	(*CommitPolicyExperimentMetadata)(nil),       // 60: understudy.admin.v1.CommitPolicyExperimentMetadata
+	(*Dataset)(nil),                              // 61: understudy.admin.v1.Dataset
+	(*DatasetVersion)(nil),                       // 62: understudy.admin.v1.DatasetVersion
+	(*GetDatasetRequest)(nil),                    // 63: understudy.admin.v1.GetDatasetRequest
+	(*ListDatasetsRequest)(nil),                  // 64: understudy.admin.v1.ListDatasetsRequest
+	(*ListDatasetsResponse)(nil),                 // 65: understudy.admin.v1.ListDatasetsResponse
+	(*CreateDatasetRequest)(nil),                 // 66: understudy.admin.v1.CreateDatasetRequest
+	(*UpdateDatasetRequest)(nil),                 // 67: understudy.admin.v1.UpdateDatasetRequest
+	(*DeleteDatasetRequest)(nil),                 // 68: understudy.admin.v1.DeleteDatasetRequest
+	(*UndeleteDatasetRequest)(nil),               // 69: understudy.admin.v1.UndeleteDatasetRequest
+	(*UploadDatasetRequest)(nil),                 // 70: understudy.admin.v1.UploadDatasetRequest
+	(*PatchDatasetRequest)(nil),                  // 71: understudy.admin.v1.PatchDatasetRequest
+	(*DownloadDatasetRequest)(nil),               // 72: understudy.admin.v1.DownloadDatasetRequest
+	(*RollbackDatasetRequest)(nil),               // 73: understudy.admin.v1.RollbackDatasetRequest
+	(*GetDatasetVersionRequest)(nil),             // 74: understudy.admin.v1.GetDatasetVersionRequest
+	(*ListDatasetVersionsRequest)(nil),           // 75: understudy.admin.v1.ListDatasetVersionsRequest
+	(*ListDatasetVersionsResponse)(nil),          // 76: understudy.admin.v1.ListDatasetVersionsResponse
+	nil,                                          // 77: understudy.admin.v1.Policy.ModulesEntry
+	nil,                                          // 78: understudy.admin.v1.Policy.AnnotationsEntry
+	nil,                                          // 79: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	(*Report_ResultCounts)(nil),                  // 80: understudy.admin.v1.Report.ResultCounts
+	(*Report_ReportCounts)(nil),                  // 81: understudy.admin.v1.Report.ReportCounts
+	(*Report_EstimatedShare)(nil),                // 82: understudy.admin.v1.Report.EstimatedShare
+	(*Report_Bound)(nil),                         // 83: understudy.admin.v1.Report.Bound
+	(*Report_Expression)(nil),                    // 84: understudy.admin.v1.Report.Expression
+	(*Report_Example)(nil),                       // 85: understudy.admin.v1.Report.Example
+	(*Report_Difference)(nil),                    // 86: understudy.admin.v1.Report.Difference
+	(*Report_Drop)(nil),                          // 87: understudy.admin.v1.Report.Drop
+	(*Report_KindCount)(nil),                     // 88: understudy.admin.v1.Report.KindCount
+	(*Report_Point)(nil),                         // 89: understudy.admin.v1.Report.Point
+	(*Report_LabelSummary)(nil),                  // 90: understudy.admin.v1.Report.LabelSummary
+	(*Report_LabelValue)(nil),                    // 91: understudy.admin.v1.Report.LabelValue
+	(*Report_Item)(nil),                          // 92: understudy.admin.v1.Report.Item
+	(*Report_Noise)(nil),                         // 93: understudy.admin.v1.Report.Noise
+	(*Report_ReplayedReport)(nil),                // 94: understudy.admin.v1.Report.ReplayedReport
+	(*Report_RequirementResult)(nil),             // 95: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 96: understudy.admin.v1.Report.Example.LabelsEntry
+	(*PolicyRevision_Activation)(nil),            // 97: understudy.admin.v1.PolicyRevision.Activation
+	nil,                                          // 98: understudy.admin.v1.Dataset.AnnotationsEntry
+	(*structpb.Struct)(nil),                      // 99: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 100: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 101: google.protobuf.Duration
+	(*status.Status)(nil),                        // 102: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 103: google.protobuf.FieldMask
+	(*httpbody.HttpBody)(nil),                    // 104: google.api.HttpBody
+	(*structpb.ListValue)(nil),                   // 105: google.protobuf.ListValue
+	(*longrunningpb.Operation)(nil),              // 106: google.longrunning.Operation
+	(*emptypb.Empty)(nil),                        // 107: google.protobuf.Empty
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
-	48,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
-	58,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	78,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
-	59,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	79,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	79,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	79,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	79,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
-	7,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
-	53,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
-	60,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	79,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	79,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	79,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	79,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	66,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	80,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
-	62,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	80,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
-	67,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
-	68,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	69,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
-	70,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
-	72,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
-	73,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	80,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	75,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	74,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
-	61,  // 28: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
-	61,  // 29: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
-	62,  // 30: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	62,  // 31: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	68,  // 32: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
-	63,  // 33: understudy.admin.v1.Report.estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
-	63,  // 34: understudy.admin.v1.Report.all_pairs_estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
-	10,  // 35: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
-	66,  // 36: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
-	79,  // 37: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
-	4,   // 38: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
-	7,   // 39: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	79,  // 40: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	77,  // 41: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	9,   // 42: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
-	79,  // 43: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	52,  // 44: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	79,  // 45: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	79,  // 46: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	81,  // 47: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	0,   // 48: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
-	7,   // 49: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	7,   // 50: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	7,   // 51: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	82,  // 52: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	23,  // 53: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
-	7,   // 54: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	0,   // 55: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	8,   // 56: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	8,   // 57: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	8,   // 58: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	82,  // 59: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	52,  // 60: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	52,  // 61: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	10,  // 62: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
-	10,  // 63: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
-	0,   // 64: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	11,  // 65: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	12,  // 66: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	82,  // 67: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	13,  // 68: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	49,  // 69: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	50,  // 70: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	51,  // 71: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	80,  // 72: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	80,  // 73: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	5,   // 74: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	6,   // 75: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	79,  // 76: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	79,  // 77: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	79,  // 78: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	79,  // 79: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	54,  // 80: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	54,  // 81: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	54,  // 82: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	9,   // 83: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	61,  // 84: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
-	61,  // 85: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
-	1,   // 86: understudy.admin.v1.Report.EstimatedShare.kind:type_name -> understudy.admin.v1.Report.Kind
-	76,  // 87: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	79,  // 88: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	1,   // 89: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	65,  // 90: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	79,  // 91: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	79,  // 92: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	64,  // 93: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	1,   // 94: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	79,  // 95: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	62,  // 96: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	1,   // 97: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	71,  // 98: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	2,   // 99: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
-	62,  // 100: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	66,  // 101: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
-	68,  // 102: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	67,  // 103: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
-	79,  // 104: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
-	79,  // 105: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
-	3,   // 106: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	79,  // 107: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
-	14,  // 108: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	15,  // 109: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	17,  // 110: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	18,  // 111: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	19,  // 112: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	20,  // 113: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	21,  // 114: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	22,  // 115: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	25,  // 116: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	26,  // 117: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	28,  // 118: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	29,  // 119: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	30,  // 120: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	31,  // 121: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	32,  // 122: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	33,  // 123: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	34,  // 124: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	35,  // 125: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
-	36,  // 126: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
-	38,  // 127: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
-	39,  // 128: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
-	40,  // 129: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	41,  // 130: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	43,  // 131: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	44,  // 132: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	45,  // 133: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	46,  // 134: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	7,   // 135: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	16,  // 136: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	83,  // 137: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	83,  // 138: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	83,  // 139: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	83,  // 140: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	83,  // 141: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	83,  // 142: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	8,   // 143: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	27,  // 144: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	83,  // 145: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	83,  // 146: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	83,  // 147: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	83,  // 148: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	83,  // 149: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	83,  // 150: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	9,   // 151: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	10,  // 152: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
-	37,  // 153: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
-	10,  // 154: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
-	84,  // 155: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
-	11,  // 156: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	42,  // 157: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	12,  // 158: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	12,  // 159: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	13,  // 160: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	47,  // 161: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	135, // [135:162] is the sub-list for method output_type
-	108, // [108:135] is the sub-list for method input_type
-	108, // [108:108] is the sub-list for extension type_name
-	108, // [108:108] is the sub-list for extension extendee
-	0,   // [0:108] is the sub-list for field type_name
+	51,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
+	77,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
+	99,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	78,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
+	100, // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	100, // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	100, // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	100, // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	10,  // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
+	56,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
+	79,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	100, // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	100, // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	100, // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	100, // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	86,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	101, // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	81,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
+	101, // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	87,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
+	88,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	89,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
+	90,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
+	93,  // 23: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
+	101, // 24: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	95,  // 25: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	94,  // 26: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
+	80,  // 27: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
+	80,  // 28: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
+	81,  // 29: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	81,  // 30: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	88,  // 31: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
+	82,  // 32: understudy.admin.v1.Report.estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
+	82,  // 33: understudy.admin.v1.Report.all_pairs_estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
+	13,  // 34: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
+	92,  // 35: understudy.admin.v1.Report.items:type_name -> understudy.admin.v1.Report.Item
+	83,  // 36: understudy.admin.v1.Report.bounds:type_name -> understudy.admin.v1.Report.Bound
+	83,  // 37: understudy.admin.v1.Report.all_pairs_bounds:type_name -> understudy.admin.v1.Report.Bound
+	86,  // 38: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
+	92,  // 39: understudy.admin.v1.Acceptance.item:type_name -> understudy.admin.v1.Report.Item
+	100, // 40: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
+	7,   // 41: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
+	10,  // 42: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	100, // 43: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	97,  // 44: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	12,  // 45: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
+	100, // 46: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	55,  // 47: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	100, // 48: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	100, // 49: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	102, // 50: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	0,   // 51: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
+	10,  // 52: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	10,  // 53: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	10,  // 54: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	103, // 55: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	26,  // 56: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
+	10,  // 57: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	0,   // 58: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	11,  // 59: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	11,  // 60: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	11,  // 61: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	103, // 62: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	55,  // 63: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	55,  // 64: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	13,  // 65: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
+	13,  // 66: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
+	0,   // 67: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	14,  // 68: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	15,  // 69: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	103, // 70: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	16,  // 71: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	52,  // 72: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	53,  // 73: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	54,  // 74: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	101, // 75: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	101, // 76: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	8,   // 77: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	9,   // 78: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	100, // 79: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	100, // 80: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	100, // 81: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	100, // 82: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	57,  // 83: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	57,  // 84: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	57,  // 85: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	12,  // 86: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	98,  // 87: understudy.admin.v1.Dataset.annotations:type_name -> understudy.admin.v1.Dataset.AnnotationsEntry
+	100, // 88: understudy.admin.v1.Dataset.version_create_time:type_name -> google.protobuf.Timestamp
+	100, // 89: understudy.admin.v1.Dataset.create_time:type_name -> google.protobuf.Timestamp
+	100, // 90: understudy.admin.v1.Dataset.update_time:type_name -> google.protobuf.Timestamp
+	100, // 91: understudy.admin.v1.Dataset.delete_time:type_name -> google.protobuf.Timestamp
+	100, // 92: understudy.admin.v1.Dataset.purge_time:type_name -> google.protobuf.Timestamp
+	100, // 93: understudy.admin.v1.DatasetVersion.create_time:type_name -> google.protobuf.Timestamp
+	61,  // 94: understudy.admin.v1.ListDatasetsResponse.datasets:type_name -> understudy.admin.v1.Dataset
+	61,  // 95: understudy.admin.v1.CreateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
+	61,  // 96: understudy.admin.v1.UpdateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
+	103, // 97: understudy.admin.v1.UpdateDatasetRequest.update_mask:type_name -> google.protobuf.FieldMask
+	104, // 98: understudy.admin.v1.UploadDatasetRequest.content:type_name -> google.api.HttpBody
+	105, // 99: understudy.admin.v1.PatchDatasetRequest.patch:type_name -> google.protobuf.ListValue
+	62,  // 100: understudy.admin.v1.ListDatasetVersionsResponse.dataset_versions:type_name -> understudy.admin.v1.DatasetVersion
+	80,  // 101: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
+	80,  // 102: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
+	1,   // 103: understudy.admin.v1.Report.EstimatedShare.kind:type_name -> understudy.admin.v1.Report.Kind
+	1,   // 104: understudy.admin.v1.Report.Bound.kind:type_name -> understudy.admin.v1.Report.Kind
+	2,   // 105: understudy.admin.v1.Report.Bound.unit:type_name -> understudy.admin.v1.Report.Bound.Unit
+	96,  // 106: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	100, // 107: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	1,   // 108: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	85,  // 109: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	100, // 110: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	100, // 111: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	84,  // 112: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	1,   // 113: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	100, // 114: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	81,  // 115: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	1,   // 116: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	91,  // 117: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	3,   // 118: understudy.admin.v1.Report.Item.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
+	4,   // 119: understudy.admin.v1.Report.Item.side:type_name -> understudy.admin.v1.Report.Item.Side
+	5,   // 120: understudy.admin.v1.Report.Item.state:type_name -> understudy.admin.v1.Report.Item.State
+	81,  // 121: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	86,  // 122: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
+	88,  // 123: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	87,  // 124: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
+	100, // 125: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
+	100, // 126: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
+	6,   // 127: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	100, // 128: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
+	17,  // 129: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	18,  // 130: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	20,  // 131: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	21,  // 132: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	22,  // 133: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	23,  // 134: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	24,  // 135: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	25,  // 136: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	28,  // 137: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	29,  // 138: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	31,  // 139: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	32,  // 140: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	33,  // 141: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	34,  // 142: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	35,  // 143: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	36,  // 144: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	37,  // 145: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	38,  // 146: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
+	39,  // 147: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
+	41,  // 148: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
+	42,  // 149: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
+	43,  // 150: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	44,  // 151: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	46,  // 152: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	47,  // 153: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	48,  // 154: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	49,  // 155: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	63,  // 156: understudy.admin.v1.Datasets.GetDataset:input_type -> understudy.admin.v1.GetDatasetRequest
+	64,  // 157: understudy.admin.v1.Datasets.ListDatasets:input_type -> understudy.admin.v1.ListDatasetsRequest
+	66,  // 158: understudy.admin.v1.Datasets.CreateDataset:input_type -> understudy.admin.v1.CreateDatasetRequest
+	67,  // 159: understudy.admin.v1.Datasets.UpdateDataset:input_type -> understudy.admin.v1.UpdateDatasetRequest
+	68,  // 160: understudy.admin.v1.Datasets.DeleteDataset:input_type -> understudy.admin.v1.DeleteDatasetRequest
+	69,  // 161: understudy.admin.v1.Datasets.UndeleteDataset:input_type -> understudy.admin.v1.UndeleteDatasetRequest
+	70,  // 162: understudy.admin.v1.Datasets.UploadDataset:input_type -> understudy.admin.v1.UploadDatasetRequest
+	71,  // 163: understudy.admin.v1.Datasets.PatchDataset:input_type -> understudy.admin.v1.PatchDatasetRequest
+	72,  // 164: understudy.admin.v1.Datasets.DownloadDataset:input_type -> understudy.admin.v1.DownloadDatasetRequest
+	73,  // 165: understudy.admin.v1.Datasets.RollbackDataset:input_type -> understudy.admin.v1.RollbackDatasetRequest
+	74,  // 166: understudy.admin.v1.Datasets.GetDatasetVersion:input_type -> understudy.admin.v1.GetDatasetVersionRequest
+	75,  // 167: understudy.admin.v1.Datasets.ListDatasetVersions:input_type -> understudy.admin.v1.ListDatasetVersionsRequest
+	10,  // 168: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	19,  // 169: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	106, // 170: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	106, // 171: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	106, // 172: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	106, // 173: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	106, // 174: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	106, // 175: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	11,  // 176: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	30,  // 177: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	106, // 178: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	106, // 179: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	106, // 180: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	106, // 181: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	106, // 182: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	106, // 183: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	12,  // 184: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	13,  // 185: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
+	40,  // 186: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
+	13,  // 187: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
+	107, // 188: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
+	14,  // 189: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	45,  // 190: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	15,  // 191: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	15,  // 192: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	16,  // 193: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	50,  // 194: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	61,  // 195: understudy.admin.v1.Datasets.GetDataset:output_type -> understudy.admin.v1.Dataset
+	65,  // 196: understudy.admin.v1.Datasets.ListDatasets:output_type -> understudy.admin.v1.ListDatasetsResponse
+	106, // 197: understudy.admin.v1.Datasets.CreateDataset:output_type -> google.longrunning.Operation
+	106, // 198: understudy.admin.v1.Datasets.UpdateDataset:output_type -> google.longrunning.Operation
+	106, // 199: understudy.admin.v1.Datasets.DeleteDataset:output_type -> google.longrunning.Operation
+	106, // 200: understudy.admin.v1.Datasets.UndeleteDataset:output_type -> google.longrunning.Operation
+	106, // 201: understudy.admin.v1.Datasets.UploadDataset:output_type -> google.longrunning.Operation
+	106, // 202: understudy.admin.v1.Datasets.PatchDataset:output_type -> google.longrunning.Operation
+	104, // 203: understudy.admin.v1.Datasets.DownloadDataset:output_type -> google.api.HttpBody
+	106, // 204: understudy.admin.v1.Datasets.RollbackDataset:output_type -> google.longrunning.Operation
+	62,  // 205: understudy.admin.v1.Datasets.GetDatasetVersion:output_type -> understudy.admin.v1.DatasetVersion
+	76,  // 206: understudy.admin.v1.Datasets.ListDatasetVersions:output_type -> understudy.admin.v1.ListDatasetVersionsResponse
+	168, // [168:207] is the sub-list for method output_type
+	129, // [129:168] is the sub-list for method input_type
+	129, // [129:129] is the sub-list for extension type_name
+	129, // [129:129] is the sub-list for extension extendee
+	0,   // [0:129] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -7432,8 +9456,10 @@ func file_understudy_admin_v1_admin_proto_init() {
 	if File_understudy_admin_v1_admin_proto != nil {
 		return
 	}
+	file_understudy_admin_v1_admin_proto_msgTypes[2].OneofWrappers = []any{}
 	file_understudy_admin_v1_admin_proto_msgTypes[3].OneofWrappers = []any{
 		(*Acceptance_GroupId)(nil),
+		(*Acceptance_ItemId)(nil),
 	}
 	file_understudy_admin_v1_admin_proto_msgTypes[41].OneofWrappers = []any{
 		(*PolicyRule_Rego)(nil),
@@ -7446,10 +9472,10 @@ func file_understudy_admin_v1_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   71,
+			NumEnums:      10,
+			NumMessages:   89,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_understudy_admin_v1_admin_proto_goTypes,
 		DependencyIndexes: file_understudy_admin_v1_admin_proto_depIdxs,

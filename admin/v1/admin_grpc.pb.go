@@ -9,6 +9,7 @@ package adminpb
 import (
 	longrunningpb "cloud.google.com/go/longrunning/autogen/longrunningpb"
 	context "context"
+	httpbody "google.golang.org/genproto/googleapis/api/httpbody"
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -121,7 +122,7 @@ type PolicyPreviewClient interface {
 	// Lists the acceptances of an experiment.
 	ListAcceptances(ctx context.Context, in *ListAcceptancesRequest, opts ...grpc.CallOption) (*ListAcceptancesResponse, error)
 	// Accepts a group of differences of an experiment, so that it counts against no
-	// requirement. The caller needs the permission to commit the experiment, and
+	// requirement, or an item that no request has shown. The caller needs the permission to commit the experiment, and
 	// where the location requires a different committer, has never set its policy.
 	// An experiment has at most 50 acceptances.
 	CreateAcceptance(ctx context.Context, in *CreateAcceptanceRequest, opts ...grpc.CallOption) (*Acceptance, error)
@@ -492,7 +493,7 @@ type PolicyPreviewServer interface {
 	// Lists the acceptances of an experiment.
 	ListAcceptances(context.Context, *ListAcceptancesRequest) (*ListAcceptancesResponse, error)
 	// Accepts a group of differences of an experiment, so that it counts against no
-	// requirement. The caller needs the permission to commit the experiment, and
+	// requirement, or an item that no request has shown. The caller needs the permission to commit the experiment, and
 	// where the location requires a different committer, has never set its policy.
 	// An experiment has at most 50 acceptances.
 	CreateAcceptance(context.Context, *CreateAcceptanceRequest) (*Acceptance, error)
@@ -1224,6 +1225,588 @@ var PolicyPreview_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListNodes",
 			Handler:    _PolicyPreview_ListNodes_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "understudy/admin/v1/admin.proto",
+}
+
+const (
+	Datasets_GetDataset_FullMethodName          = "/understudy.admin.v1.Datasets/GetDataset"
+	Datasets_ListDatasets_FullMethodName        = "/understudy.admin.v1.Datasets/ListDatasets"
+	Datasets_CreateDataset_FullMethodName       = "/understudy.admin.v1.Datasets/CreateDataset"
+	Datasets_UpdateDataset_FullMethodName       = "/understudy.admin.v1.Datasets/UpdateDataset"
+	Datasets_DeleteDataset_FullMethodName       = "/understudy.admin.v1.Datasets/DeleteDataset"
+	Datasets_UndeleteDataset_FullMethodName     = "/understudy.admin.v1.Datasets/UndeleteDataset"
+	Datasets_UploadDataset_FullMethodName       = "/understudy.admin.v1.Datasets/UploadDataset"
+	Datasets_PatchDataset_FullMethodName        = "/understudy.admin.v1.Datasets/PatchDataset"
+	Datasets_DownloadDataset_FullMethodName     = "/understudy.admin.v1.Datasets/DownloadDataset"
+	Datasets_RollbackDataset_FullMethodName     = "/understudy.admin.v1.Datasets/RollbackDataset"
+	Datasets_GetDatasetVersion_FullMethodName   = "/understudy.admin.v1.Datasets/GetDatasetVersion"
+	Datasets_ListDatasetVersions_FullMethodName = "/understudy.admin.v1.Datasets/ListDatasetVersions"
+)
+
+// DatasetsClient is the client API for Datasets service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Manages datasets: data that policies read and that changes apart from them.
+type DatasetsClient interface {
+	// Gets a dataset, without its content. A soft-deleted dataset is returned with
+	// `delete_time` set.
+	GetDataset(ctx context.Context, in *GetDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
+	// Lists datasets. Use `-` as the location to read across locations.
+	ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (*ListDatasetsResponse, error)
+	// Creates a dataset. It has no content until one is uploaded.
+	CreateDataset(ctx context.Context, in *CreateDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
+	// Updates what describes a dataset. Its content is uploaded or patched.
+	UpdateDataset(ctx context.Context, in *UpdateDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
+	// Soft-deletes a dataset.
+	DeleteDataset(ctx context.Context, in *DeleteDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
+	// Restores a soft-deleted dataset with its versions.
+	// (-- Imperative only. --)
+	UndeleteDataset(ctx context.Context, in *UndeleteDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
+	// Makes a JSON document the content of a dataset: a new version, which is
+	// current. Over REST the body is the document itself. What a policy's data may
+	// not have is refused: a key twice in an object, a number that a double would
+	// change, more than 32 objects and lists in each other, text that is not UTF-8.
+	// (-- Imperative only. --)
+	UploadDataset(ctx context.Context, in *UploadDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
+	// Changes parts of the content: applies a JSON Patch (RFC 6902) to the current
+	// version, as a whole or not at all. The result is a new version, which is
+	// current.
+	// (-- Imperative only. --)
+	PatchDataset(ctx context.Context, in *PatchDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
+	// Gets the content of a dataset: of the current version, or of another one.
+	// Over REST the answer is the document itself. A client of gRPC raises its limit
+	// on what it receives: a document can have more than 4 MiB.
+	// (-- api-linter: core::0136::http-method=disabled
+	//
+	//	aip.dev/not-precedent: It changes nothing, and a browser can follow it. --)
+	DownloadDataset(ctx context.Context, in *DownloadDatasetRequest, opts ...grpc.CallOption) (*httpbody.HttpBody, error)
+	// Makes an earlier version of a dataset the current one again.
+	// (-- Imperative only. --)
+	RollbackDataset(ctx context.Context, in *RollbackDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
+	// Gets a version of a dataset, without its content.
+	GetDatasetVersion(ctx context.Context, in *GetDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
+	// Lists the versions of a dataset, newest first. A dataset keeps at most 20, and
+	// 256 MiB of them: those go first that have not been current for the longest
+	// time.
+	ListDatasetVersions(ctx context.Context, in *ListDatasetVersionsRequest, opts ...grpc.CallOption) (*ListDatasetVersionsResponse, error)
+}
+
+type datasetsClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewDatasetsClient(cc grpc.ClientConnInterface) DatasetsClient {
+	return &datasetsClient{cc}
+}
+
+func (c *datasetsClient) GetDataset(ctx context.Context, in *GetDatasetRequest, opts ...grpc.CallOption) (*Dataset, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Dataset)
+	err := c.cc.Invoke(ctx, Datasets_GetDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (*ListDatasetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDatasetsResponse)
+	err := c.cc.Invoke(ctx, Datasets_ListDatasets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) CreateDataset(ctx context.Context, in *CreateDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(longrunningpb.Operation)
+	err := c.cc.Invoke(ctx, Datasets_CreateDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) UpdateDataset(ctx context.Context, in *UpdateDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(longrunningpb.Operation)
+	err := c.cc.Invoke(ctx, Datasets_UpdateDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) DeleteDataset(ctx context.Context, in *DeleteDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(longrunningpb.Operation)
+	err := c.cc.Invoke(ctx, Datasets_DeleteDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) UndeleteDataset(ctx context.Context, in *UndeleteDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(longrunningpb.Operation)
+	err := c.cc.Invoke(ctx, Datasets_UndeleteDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) UploadDataset(ctx context.Context, in *UploadDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(longrunningpb.Operation)
+	err := c.cc.Invoke(ctx, Datasets_UploadDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) PatchDataset(ctx context.Context, in *PatchDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(longrunningpb.Operation)
+	err := c.cc.Invoke(ctx, Datasets_PatchDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) DownloadDataset(ctx context.Context, in *DownloadDatasetRequest, opts ...grpc.CallOption) (*httpbody.HttpBody, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(httpbody.HttpBody)
+	err := c.cc.Invoke(ctx, Datasets_DownloadDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) RollbackDataset(ctx context.Context, in *RollbackDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(longrunningpb.Operation)
+	err := c.cc.Invoke(ctx, Datasets_RollbackDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) GetDatasetVersion(ctx context.Context, in *GetDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DatasetVersion)
+	err := c.cc.Invoke(ctx, Datasets_GetDatasetVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetsClient) ListDatasetVersions(ctx context.Context, in *ListDatasetVersionsRequest, opts ...grpc.CallOption) (*ListDatasetVersionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDatasetVersionsResponse)
+	err := c.cc.Invoke(ctx, Datasets_ListDatasetVersions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// DatasetsServer is the server API for Datasets service.
+// All implementations must embed UnimplementedDatasetsServer
+// for forward compatibility.
+//
+// Manages datasets: data that policies read and that changes apart from them.
+type DatasetsServer interface {
+	// Gets a dataset, without its content. A soft-deleted dataset is returned with
+	// `delete_time` set.
+	GetDataset(context.Context, *GetDatasetRequest) (*Dataset, error)
+	// Lists datasets. Use `-` as the location to read across locations.
+	ListDatasets(context.Context, *ListDatasetsRequest) (*ListDatasetsResponse, error)
+	// Creates a dataset. It has no content until one is uploaded.
+	CreateDataset(context.Context, *CreateDatasetRequest) (*longrunningpb.Operation, error)
+	// Updates what describes a dataset. Its content is uploaded or patched.
+	UpdateDataset(context.Context, *UpdateDatasetRequest) (*longrunningpb.Operation, error)
+	// Soft-deletes a dataset.
+	DeleteDataset(context.Context, *DeleteDatasetRequest) (*longrunningpb.Operation, error)
+	// Restores a soft-deleted dataset with its versions.
+	// (-- Imperative only. --)
+	UndeleteDataset(context.Context, *UndeleteDatasetRequest) (*longrunningpb.Operation, error)
+	// Makes a JSON document the content of a dataset: a new version, which is
+	// current. Over REST the body is the document itself. What a policy's data may
+	// not have is refused: a key twice in an object, a number that a double would
+	// change, more than 32 objects and lists in each other, text that is not UTF-8.
+	// (-- Imperative only. --)
+	UploadDataset(context.Context, *UploadDatasetRequest) (*longrunningpb.Operation, error)
+	// Changes parts of the content: applies a JSON Patch (RFC 6902) to the current
+	// version, as a whole or not at all. The result is a new version, which is
+	// current.
+	// (-- Imperative only. --)
+	PatchDataset(context.Context, *PatchDatasetRequest) (*longrunningpb.Operation, error)
+	// Gets the content of a dataset: of the current version, or of another one.
+	// Over REST the answer is the document itself. A client of gRPC raises its limit
+	// on what it receives: a document can have more than 4 MiB.
+	// (-- api-linter: core::0136::http-method=disabled
+	//
+	//	aip.dev/not-precedent: It changes nothing, and a browser can follow it. --)
+	DownloadDataset(context.Context, *DownloadDatasetRequest) (*httpbody.HttpBody, error)
+	// Makes an earlier version of a dataset the current one again.
+	// (-- Imperative only. --)
+	RollbackDataset(context.Context, *RollbackDatasetRequest) (*longrunningpb.Operation, error)
+	// Gets a version of a dataset, without its content.
+	GetDatasetVersion(context.Context, *GetDatasetVersionRequest) (*DatasetVersion, error)
+	// Lists the versions of a dataset, newest first. A dataset keeps at most 20, and
+	// 256 MiB of them: those go first that have not been current for the longest
+	// time.
+	ListDatasetVersions(context.Context, *ListDatasetVersionsRequest) (*ListDatasetVersionsResponse, error)
+	mustEmbedUnimplementedDatasetsServer()
+}
+
+// UnimplementedDatasetsServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedDatasetsServer struct{}
+
+func (UnimplementedDatasetsServer) GetDataset(context.Context, *GetDatasetRequest) (*Dataset, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDataset not implemented")
+}
+func (UnimplementedDatasetsServer) ListDatasets(context.Context, *ListDatasetsRequest) (*ListDatasetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDatasets not implemented")
+}
+func (UnimplementedDatasetsServer) CreateDataset(context.Context, *CreateDatasetRequest) (*longrunningpb.Operation, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateDataset not implemented")
+}
+func (UnimplementedDatasetsServer) UpdateDataset(context.Context, *UpdateDatasetRequest) (*longrunningpb.Operation, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateDataset not implemented")
+}
+func (UnimplementedDatasetsServer) DeleteDataset(context.Context, *DeleteDatasetRequest) (*longrunningpb.Operation, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteDataset not implemented")
+}
+func (UnimplementedDatasetsServer) UndeleteDataset(context.Context, *UndeleteDatasetRequest) (*longrunningpb.Operation, error) {
+	return nil, status.Error(codes.Unimplemented, "method UndeleteDataset not implemented")
+}
+func (UnimplementedDatasetsServer) UploadDataset(context.Context, *UploadDatasetRequest) (*longrunningpb.Operation, error) {
+	return nil, status.Error(codes.Unimplemented, "method UploadDataset not implemented")
+}
+func (UnimplementedDatasetsServer) PatchDataset(context.Context, *PatchDatasetRequest) (*longrunningpb.Operation, error) {
+	return nil, status.Error(codes.Unimplemented, "method PatchDataset not implemented")
+}
+func (UnimplementedDatasetsServer) DownloadDataset(context.Context, *DownloadDatasetRequest) (*httpbody.HttpBody, error) {
+	return nil, status.Error(codes.Unimplemented, "method DownloadDataset not implemented")
+}
+func (UnimplementedDatasetsServer) RollbackDataset(context.Context, *RollbackDatasetRequest) (*longrunningpb.Operation, error) {
+	return nil, status.Error(codes.Unimplemented, "method RollbackDataset not implemented")
+}
+func (UnimplementedDatasetsServer) GetDatasetVersion(context.Context, *GetDatasetVersionRequest) (*DatasetVersion, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDatasetVersion not implemented")
+}
+func (UnimplementedDatasetsServer) ListDatasetVersions(context.Context, *ListDatasetVersionsRequest) (*ListDatasetVersionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDatasetVersions not implemented")
+}
+func (UnimplementedDatasetsServer) mustEmbedUnimplementedDatasetsServer() {}
+func (UnimplementedDatasetsServer) testEmbeddedByValue()                  {}
+
+// UnsafeDatasetsServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to DatasetsServer will
+// result in compilation errors.
+type UnsafeDatasetsServer interface {
+	mustEmbedUnimplementedDatasetsServer()
+}
+
+func RegisterDatasetsServer(s grpc.ServiceRegistrar, srv DatasetsServer) {
+	// If the following call panics, it indicates UnimplementedDatasetsServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Datasets_ServiceDesc, srv)
+}
+
+func _Datasets_GetDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).GetDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_GetDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).GetDataset(ctx, req.(*GetDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_ListDatasets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDatasetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).ListDatasets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_ListDatasets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).ListDatasets(ctx, req.(*ListDatasetsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_CreateDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).CreateDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_CreateDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).CreateDataset(ctx, req.(*CreateDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_UpdateDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).UpdateDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_UpdateDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).UpdateDataset(ctx, req.(*UpdateDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_DeleteDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).DeleteDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_DeleteDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).DeleteDataset(ctx, req.(*DeleteDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_UndeleteDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndeleteDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).UndeleteDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_UndeleteDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).UndeleteDataset(ctx, req.(*UndeleteDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_UploadDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UploadDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).UploadDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_UploadDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).UploadDataset(ctx, req.(*UploadDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_PatchDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PatchDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).PatchDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_PatchDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).PatchDataset(ctx, req.(*PatchDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_DownloadDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DownloadDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).DownloadDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_DownloadDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).DownloadDataset(ctx, req.(*DownloadDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_RollbackDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RollbackDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).RollbackDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_RollbackDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).RollbackDataset(ctx, req.(*RollbackDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_GetDatasetVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDatasetVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).GetDatasetVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_GetDatasetVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).GetDatasetVersion(ctx, req.(*GetDatasetVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Datasets_ListDatasetVersions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDatasetVersionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetsServer).ListDatasetVersions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Datasets_ListDatasetVersions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetsServer).ListDatasetVersions(ctx, req.(*ListDatasetVersionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Datasets_ServiceDesc is the grpc.ServiceDesc for Datasets service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Datasets_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "understudy.admin.v1.Datasets",
+	HandlerType: (*DatasetsServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "GetDataset",
+			Handler:    _Datasets_GetDataset_Handler,
+		},
+		{
+			MethodName: "ListDatasets",
+			Handler:    _Datasets_ListDatasets_Handler,
+		},
+		{
+			MethodName: "CreateDataset",
+			Handler:    _Datasets_CreateDataset_Handler,
+		},
+		{
+			MethodName: "UpdateDataset",
+			Handler:    _Datasets_UpdateDataset_Handler,
+		},
+		{
+			MethodName: "DeleteDataset",
+			Handler:    _Datasets_DeleteDataset_Handler,
+		},
+		{
+			MethodName: "UndeleteDataset",
+			Handler:    _Datasets_UndeleteDataset_Handler,
+		},
+		{
+			MethodName: "UploadDataset",
+			Handler:    _Datasets_UploadDataset_Handler,
+		},
+		{
+			MethodName: "PatchDataset",
+			Handler:    _Datasets_PatchDataset_Handler,
+		},
+		{
+			MethodName: "DownloadDataset",
+			Handler:    _Datasets_DownloadDataset_Handler,
+		},
+		{
+			MethodName: "RollbackDataset",
+			Handler:    _Datasets_RollbackDataset_Handler,
+		},
+		{
+			MethodName: "GetDatasetVersion",
+			Handler:    _Datasets_GetDatasetVersion_Handler,
+		},
+		{
+			MethodName: "ListDatasetVersions",
+			Handler:    _Datasets_ListDatasetVersions_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -2,7 +2,7 @@
 // admin.proto, and what the control plane and the sidecars both need to know of it.
 package adminpb
 
-// What the control plane and the sidecars both need to know of the API, beside its
+// What the control plane and the sidecars both need to know of the API, next to its
 // messages.
 const (
 	// ErrorDomain is the domain of every ErrorInfo of this project (AIP-193): those of the

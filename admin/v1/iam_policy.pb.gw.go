@@ -216,6 +216,51 @@ func local_request_IAMPolicy_SetIamPolicy_3(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
+func request_IAMPolicy_SetIamPolicy_4(ctx context.Context, marshaler runtime.Marshaler, client extAdminpb.IAMPolicyClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminpb.SetIamPolicyRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["resource"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "resource")
+	}
+	protoReq.Resource, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "resource", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.SetIamPolicy(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_IAMPolicy_SetIamPolicy_4(ctx context.Context, marshaler runtime.Marshaler, server extAdminpb.IAMPolicyServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminpb.SetIamPolicyRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["resource"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "resource")
+	}
+	protoReq.Resource, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "resource", err)
+	}
+	msg, err := server.SetIamPolicy(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 var filter_IAMPolicy_GetIamPolicy_0 = &utilities.DoubleArray{Encoding: map[string]int{"resource": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
 func request_IAMPolicy_GetIamPolicy_0(ctx context.Context, marshaler runtime.Marshaler, client extAdminpb.IAMPolicyClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
@@ -375,7 +420,60 @@ func local_request_IAMPolicy_GetIamPolicy_2(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
+var filter_IAMPolicy_GetIamPolicy_3 = &utilities.DoubleArray{Encoding: map[string]int{"resource": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
 func request_IAMPolicy_GetIamPolicy_3(ctx context.Context, marshaler runtime.Marshaler, client extAdminpb.IAMPolicyClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminpb.GetIamPolicyRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["resource"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "resource")
+	}
+	protoReq.Resource, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "resource", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_IAMPolicy_GetIamPolicy_3); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetIamPolicy(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_IAMPolicy_GetIamPolicy_3(ctx context.Context, marshaler runtime.Marshaler, server extAdminpb.IAMPolicyServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminpb.GetIamPolicyRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["resource"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "resource")
+	}
+	protoReq.Resource, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "resource", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_IAMPolicy_GetIamPolicy_3); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.GetIamPolicy(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_IAMPolicy_GetIamPolicy_4(ctx context.Context, marshaler runtime.Marshaler, client extAdminpb.IAMPolicyClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extAdminpb.GetIamPolicyRequest
 		metadata runtime.ServerMetadata
@@ -399,7 +497,7 @@ func request_IAMPolicy_GetIamPolicy_3(ctx context.Context, marshaler runtime.Mar
 	return msg, metadata, err
 }
 
-func local_request_IAMPolicy_GetIamPolicy_3(ctx context.Context, marshaler runtime.Marshaler, server extAdminpb.IAMPolicyServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_IAMPolicy_GetIamPolicy_4(ctx context.Context, marshaler runtime.Marshaler, server extAdminpb.IAMPolicyServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extAdminpb.GetIamPolicyRequest
 		metadata runtime.ServerMetadata
@@ -600,6 +698,51 @@ func local_request_IAMPolicy_TestIamPermissions_3(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
+func request_IAMPolicy_TestIamPermissions_4(ctx context.Context, marshaler runtime.Marshaler, client extAdminpb.IAMPolicyClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminpb.TestIamPermissionsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["resource"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "resource")
+	}
+	protoReq.Resource, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "resource", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.TestIamPermissions(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_IAMPolicy_TestIamPermissions_4(ctx context.Context, marshaler runtime.Marshaler, server extAdminpb.IAMPolicyServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminpb.TestIamPermissionsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["resource"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "resource")
+	}
+	protoReq.Resource, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "resource", err)
+	}
+	msg, err := server.TestIamPermissions(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterIAMPolicyHandlerServer registers the http handlers for service IAMPolicy to "mux".
 // UnaryRPC     :call IAMPolicyServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -672,7 +815,7 @@ func RegisterIAMPolicyHandlerServer(ctx context.Context, mux *runtime.ServeMux, 
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/SetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=**}:setIamPolicy"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/SetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=projects/*/locations/*/datasets/*}:setIamPolicy"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -685,6 +828,26 @@ func RegisterIAMPolicyHandlerServer(ctx context.Context, mux *runtime.ServeMux, 
 			return
 		}
 		forward_IAMPolicy_SetIamPolicy_3(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_IAMPolicy_SetIamPolicy_4, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/SetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=**}:setIamPolicy"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_IAMPolicy_SetIamPolicy_4(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_IAMPolicy_SetIamPolicy_4(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_IAMPolicy_GetIamPolicy_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -746,13 +909,13 @@ func RegisterIAMPolicyHandlerServer(ctx context.Context, mux *runtime.ServeMux, 
 		}
 		forward_IAMPolicy_GetIamPolicy_2(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodPost, pattern_IAMPolicy_GetIamPolicy_3, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodGet, pattern_IAMPolicy_GetIamPolicy_3, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/GetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=**}:getIamPolicy"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/GetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=projects/*/locations/*/datasets/*}:getIamPolicy"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -765,6 +928,26 @@ func RegisterIAMPolicyHandlerServer(ctx context.Context, mux *runtime.ServeMux, 
 			return
 		}
 		forward_IAMPolicy_GetIamPolicy_3(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_IAMPolicy_GetIamPolicy_4, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/GetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=**}:getIamPolicy"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_IAMPolicy_GetIamPolicy_4(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_IAMPolicy_GetIamPolicy_4(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodPost, pattern_IAMPolicy_TestIamPermissions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -832,7 +1015,7 @@ func RegisterIAMPolicyHandlerServer(ctx context.Context, mux *runtime.ServeMux, 
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/TestIamPermissions", runtime.WithHTTPPathPattern("/v1/{resource=**}:testIamPermissions"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/TestIamPermissions", runtime.WithHTTPPathPattern("/v1/{resource=projects/*/locations/*/datasets/*}:testIamPermissions"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -845,6 +1028,26 @@ func RegisterIAMPolicyHandlerServer(ctx context.Context, mux *runtime.ServeMux, 
 			return
 		}
 		forward_IAMPolicy_TestIamPermissions_3(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_IAMPolicy_TestIamPermissions_4, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/TestIamPermissions", runtime.WithHTTPPathPattern("/v1/{resource=**}:testIamPermissions"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_IAMPolicy_TestIamPermissions_4(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_IAMPolicy_TestIamPermissions_4(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -941,7 +1144,7 @@ func RegisterIAMPolicyHandlerClient(ctx context.Context, mux *runtime.ServeMux, 
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/SetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=**}:setIamPolicy"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/SetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=projects/*/locations/*/datasets/*}:setIamPolicy"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -953,6 +1156,23 @@ func RegisterIAMPolicyHandlerClient(ctx context.Context, mux *runtime.ServeMux, 
 			return
 		}
 		forward_IAMPolicy_SetIamPolicy_3(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_IAMPolicy_SetIamPolicy_4, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/SetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=**}:setIamPolicy"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_IAMPolicy_SetIamPolicy_4(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_IAMPolicy_SetIamPolicy_4(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_IAMPolicy_GetIamPolicy_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1005,11 +1225,11 @@ func RegisterIAMPolicyHandlerClient(ctx context.Context, mux *runtime.ServeMux, 
 		}
 		forward_IAMPolicy_GetIamPolicy_2(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodPost, pattern_IAMPolicy_GetIamPolicy_3, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodGet, pattern_IAMPolicy_GetIamPolicy_3, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/GetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=**}:getIamPolicy"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/GetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=projects/*/locations/*/datasets/*}:getIamPolicy"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -1021,6 +1241,23 @@ func RegisterIAMPolicyHandlerClient(ctx context.Context, mux *runtime.ServeMux, 
 			return
 		}
 		forward_IAMPolicy_GetIamPolicy_3(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_IAMPolicy_GetIamPolicy_4, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/GetIamPolicy", runtime.WithHTTPPathPattern("/v1/{resource=**}:getIamPolicy"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_IAMPolicy_GetIamPolicy_4(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_IAMPolicy_GetIamPolicy_4(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodPost, pattern_IAMPolicy_TestIamPermissions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1077,7 +1314,7 @@ func RegisterIAMPolicyHandlerClient(ctx context.Context, mux *runtime.ServeMux, 
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/TestIamPermissions", runtime.WithHTTPPathPattern("/v1/{resource=**}:testIamPermissions"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/TestIamPermissions", runtime.WithHTTPPathPattern("/v1/{resource=projects/*/locations/*/datasets/*}:testIamPermissions"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -1090,6 +1327,23 @@ func RegisterIAMPolicyHandlerClient(ctx context.Context, mux *runtime.ServeMux, 
 		}
 		forward_IAMPolicy_TestIamPermissions_3(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_IAMPolicy_TestIamPermissions_4, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/google.iam.v1.IAMPolicy/TestIamPermissions", runtime.WithHTTPPathPattern("/v1/{resource=**}:testIamPermissions"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_IAMPolicy_TestIamPermissions_4(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_IAMPolicy_TestIamPermissions_4(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -1097,15 +1351,18 @@ var (
 	pattern_IAMPolicy_SetIamPolicy_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1", "projects", "resource"}, "setIamPolicy"))
 	pattern_IAMPolicy_SetIamPolicy_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1", "projects", "locations", "resource"}, "setIamPolicy"))
 	pattern_IAMPolicy_SetIamPolicy_2       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 2, 3, 1, 0, 4, 6, 5, 4}, []string{"v1", "projects", "locations", "policies", "resource"}, "setIamPolicy"))
-	pattern_IAMPolicy_SetIamPolicy_3       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 3, 0, 4, 1, 5, 1}, []string{"v1", "resource"}, "setIamPolicy"))
+	pattern_IAMPolicy_SetIamPolicy_3       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 2, 3, 1, 0, 4, 6, 5, 4}, []string{"v1", "projects", "locations", "datasets", "resource"}, "setIamPolicy"))
+	pattern_IAMPolicy_SetIamPolicy_4       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 3, 0, 4, 1, 5, 1}, []string{"v1", "resource"}, "setIamPolicy"))
 	pattern_IAMPolicy_GetIamPolicy_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1", "projects", "resource"}, "getIamPolicy"))
 	pattern_IAMPolicy_GetIamPolicy_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1", "projects", "locations", "resource"}, "getIamPolicy"))
 	pattern_IAMPolicy_GetIamPolicy_2       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 2, 3, 1, 0, 4, 6, 5, 4}, []string{"v1", "projects", "locations", "policies", "resource"}, "getIamPolicy"))
-	pattern_IAMPolicy_GetIamPolicy_3       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 3, 0, 4, 1, 5, 1}, []string{"v1", "resource"}, "getIamPolicy"))
+	pattern_IAMPolicy_GetIamPolicy_3       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 2, 3, 1, 0, 4, 6, 5, 4}, []string{"v1", "projects", "locations", "datasets", "resource"}, "getIamPolicy"))
+	pattern_IAMPolicy_GetIamPolicy_4       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 3, 0, 4, 1, 5, 1}, []string{"v1", "resource"}, "getIamPolicy"))
 	pattern_IAMPolicy_TestIamPermissions_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1", "projects", "resource"}, "testIamPermissions"))
 	pattern_IAMPolicy_TestIamPermissions_1 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1", "projects", "locations", "resource"}, "testIamPermissions"))
 	pattern_IAMPolicy_TestIamPermissions_2 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 2, 3, 1, 0, 4, 6, 5, 4}, []string{"v1", "projects", "locations", "policies", "resource"}, "testIamPermissions"))
-	pattern_IAMPolicy_TestIamPermissions_3 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 3, 0, 4, 1, 5, 1}, []string{"v1", "resource"}, "testIamPermissions"))
+	pattern_IAMPolicy_TestIamPermissions_3 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 2, 3, 1, 0, 4, 6, 5, 4}, []string{"v1", "projects", "locations", "datasets", "resource"}, "testIamPermissions"))
+	pattern_IAMPolicy_TestIamPermissions_4 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 3, 0, 4, 1, 5, 1}, []string{"v1", "resource"}, "testIamPermissions"))
 )
 
 var (
@@ -1113,12 +1370,15 @@ var (
 	forward_IAMPolicy_SetIamPolicy_1       = runtime.ForwardResponseMessage
 	forward_IAMPolicy_SetIamPolicy_2       = runtime.ForwardResponseMessage
 	forward_IAMPolicy_SetIamPolicy_3       = runtime.ForwardResponseMessage
+	forward_IAMPolicy_SetIamPolicy_4       = runtime.ForwardResponseMessage
 	forward_IAMPolicy_GetIamPolicy_0       = runtime.ForwardResponseMessage
 	forward_IAMPolicy_GetIamPolicy_1       = runtime.ForwardResponseMessage
 	forward_IAMPolicy_GetIamPolicy_2       = runtime.ForwardResponseMessage
 	forward_IAMPolicy_GetIamPolicy_3       = runtime.ForwardResponseMessage
+	forward_IAMPolicy_GetIamPolicy_4       = runtime.ForwardResponseMessage
 	forward_IAMPolicy_TestIamPermissions_0 = runtime.ForwardResponseMessage
 	forward_IAMPolicy_TestIamPermissions_1 = runtime.ForwardResponseMessage
 	forward_IAMPolicy_TestIamPermissions_2 = runtime.ForwardResponseMessage
 	forward_IAMPolicy_TestIamPermissions_3 = runtime.ForwardResponseMessage
+	forward_IAMPolicy_TestIamPermissions_4 = runtime.ForwardResponseMessage
 )

@@ -1,7 +1,6 @@
 package background
 
 import (
-	"context"
 	"runtime"
 	"sync"
 
@@ -12,32 +11,26 @@ import (
 // less takes a few milliseconds.
 const large = 64 << 10
 
-// inBackground bounds the works in the background: each has a thread and a processor. A
-// call of the API has two, one within the other.
+// inBackground bounds the works in the background: each has a thread and a processor.
 var inBackground = make(chan struct{}, 4)
 
 // Run runs work on so many bytes and returns when it has ended. If they are many, the
 // traffic feels little of it: OPA's compiler and the decoders of JSON and protobuf have
 // no place at which they could give way, and would keep one of the processors that Go's
 // scheduler shares out, and its core, for seconds. So the work gets a processor of its
-// own beside those, and a thread that the system runs only as far as others leave it
-// time; unless there is much of it in the background already. A panic in work is raised
-// again in the caller.
+// own next to those, and a thread that the system runs only as far as others leave it
+// time; unless there is much of it in the background already. It is for work that needs a
+// processor: one that waits, as for a store, would hold its place meanwhile. A panic in
+// work is raised again in the caller.
 func Run(bytes int, work func()) {
-	Call(context.Background(), bytes, func(context.Context) { work() })
-}
-
-// Call is Run for a call that may wait for others: it does so in [Wait], with the context
-// that work gets.
-func Call(ctx context.Context, bytes int, work func(context.Context)) {
 	if bytes < large {
-		work(ctx)
+		work()
 		return
 	}
 	select {
 	case inBackground <- struct{}{}:
 	default:
-		work(ctx)
+		work()
 		return
 	}
 	addProcessor(1)
@@ -46,28 +39,8 @@ func Call(ctx context.Context, bytes int, work func(context.Context)) {
 		// It is not unlocked: the thread ends with the goroutine, and its priority with it.
 		runtime.LockOSThread()
 		lowerPriority()
-		work(context.WithValue(ctx, backgroundKey{}, true))
+		work()
 	})
-}
-
-// backgroundKey is the key of whether a call is in the background.
-type backgroundKey struct{}
-
-// Wait runs wait, which mostly waits. A call in the background gives up its place and
-// its processor for as long, and gets them again before it goes on: others have work to
-// do. wait runs on a usual thread, so that it never holds a processor of the traffic's
-// at a lower priority.
-func Wait(ctx context.Context, wait func()) {
-	if ctx.Value(backgroundKey{}) == nil {
-		wait()
-		return
-	}
-	leaveBackground()
-	defer func() {
-		inBackground <- struct{}{}
-		addProcessor(1)
-	}()
-	elsewhere(wait)
 }
 
 func leaveBackground() {
@@ -95,7 +68,7 @@ func elsewhere(work func()) {
 	}
 }
 
-// processors are what Go's scheduler shares out beside its usual number.
+// processors are what Go's scheduler shares out next to its usual number.
 var processors struct {
 	sync.Mutex
 	usual, added int

@@ -1,7 +1,6 @@
 package background
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -75,49 +74,4 @@ func TestBackgroundPanics(t *testing.T) {
 		}
 	}()
 	Run(large, func() { panic("oops") })
-}
-
-// TestWaitingGivesUpItsPlace: works that wait leave their places and processors to
-// others, and have them again when they go on. A panic of what waits is one of the work.
-func TestWaitingGivesUpItsPlace(t *testing.T) {
-	set := runtime.GOMAXPROCS(0)
-	runtime.SetDefaultGOMAXPROCS()
-	defer runtime.GOMAXPROCS(set)
-	usual := runtime.GOMAXPROCS(0)
-	release := make(chan struct{})
-	var waiting, all sync.WaitGroup
-	waiting.Add(cap(inBackground))
-	for range cap(inBackground) {
-		all.Go(func() {
-			Call(t.Context(), large, func(ctx context.Context) {
-				Wait(ctx, func() {
-					waiting.Done()
-					<-release
-				})
-				if got := runtime.GOMAXPROCS(0); got <= usual {
-					t.Errorf("who goes on has %d processors for Go, want more than %d", got, usual)
-				}
-			})
-		})
-	}
-	waiting.Wait()
-	if got := runtime.GOMAXPROCS(0); got != usual {
-		t.Errorf("while all wait there are %d processors for Go, want %d", got, usual)
-	}
-	Run(large, func() {
-		if got := runtime.GOMAXPROCS(0); got != usual+1 {
-			t.Errorf("another work has %d processors for Go, want %d", got, usual+1)
-		}
-	})
-	close(release)
-	all.Wait()
-	if got := runtime.GOMAXPROCS(0); got != usual || len(inBackground) != 0 {
-		t.Errorf("afterwards there are %d processors for Go and %d works, want %d and none", got, len(inBackground), usual)
-	}
-	defer func() {
-		if cause := recover(); !strings.Contains(fmt.Sprint(cause), "oops") || len(inBackground) != 0 {
-			t.Errorf("the panic is %v, with %d works left", cause, len(inBackground))
-		}
-	}()
-	Call(t.Context(), large, func(ctx context.Context) { Wait(ctx, func() { panic("oops") }) })
 }

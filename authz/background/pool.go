@@ -58,7 +58,7 @@ type Jobs[T any] struct {
 }
 
 // Pool does jobs off the request path: a bounded queue and a fixed number of workers.
-// What does not fit is shed; whoever offers never waits. It is safe for concurrent use.
+// What does not fit is shed; anyone who offers never waits. It is safe for concurrent use.
 type Pool[T any] struct {
 	jobs   Jobs[T]
 	queue  chan T

@@ -20,18 +20,16 @@ const quantum = 100 * time.Microsecond
 //
 // A Yielder belongs to one goroutine. The zero value is ready for use; close it.
 type Yielder struct {
+	// NoPipe says that the scheduler alone decides who runs next: there can be no pipe, or nobody knows of
+	// pipes, as in a bubble of testing/synctest.
+	NoPipe bool
+
 	since time.Time
 	// pipe is there from the first write on.
 	pipe io.WriteCloser
 	// delivered gets a value for each byte that was read; it is closed when the reader ends.
 	delivered chan struct{}
-	// broken says that there can be no pipe: the scheduler alone decides who runs next.
-	broken bool
 }
-
-// WithoutPipe returns a Yielder that asks the scheduler alone: for tests in a bubble of
-// testing/synctest, which knows nothing of pipes.
-func WithoutPipe() *Yielder { return &Yielder{broken: true} }
 
 // read sends a value for each byte until the pipe is closed, and closes delivered then.
 func read(pipe io.ReadCloser, delivered chan<- struct{}) {
@@ -50,8 +48,8 @@ func (y *Yielder) Yield() {
 	if time.Since(y.since) < quantum {
 		return
 	}
-	if !y.broken {
-		y.broken = y.poll() != nil
+	if !y.NoPipe {
+		y.NoPipe = y.poll() != nil
 	}
 	y.Begin()
 }

@@ -35,7 +35,7 @@ func TestABrokenPipeIsNotUsed(t *testing.T) {
 	if err := worker.pipe.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for !worker.broken {
+	for !worker.NoPipe {
 		worker.since = worker.since.Add(-quantum)
 		worker.Yield()
 	}

@@ -70,7 +70,7 @@ func (a *Asked) Count(ctx context.Context, r *authz.Request, c authz.Conditions)
 	a.Requests++
 	plain, learned := r.Parts, false
 	defer func() { r.Parts = plain }()
-	r.Parts = func(reading *authz.Reading) (rego.Request, error) {
+	r.Parts = func(reading *authz.ReadBudget) (rego.Request, error) {
 		parts, err := plain(reading)
 		return sealed{parts}, err
 	}

@@ -134,7 +134,7 @@ func TestAVariableOfClosuresHasSeveralValues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			compiled, plain := compileClosures(t, rule)
-			verdicts := map[authz.Verdict]bool{}
+			effects := map[authz.Effect]bool{}
 			for i := range requests {
 				if testing.Short() && i%4 != 0 {
 					continue
@@ -147,14 +147,14 @@ func TestAVariableOfClosuresHasSeveralValues(t *testing.T) {
 					for j := range requests {
 						at, r := time.Unix(epoch+int64(second), 0), requests[(i+j)%len(requests)]
 						want := plain[n][(i+j)%len(requests)]
-						verdicts[want] = true
-						if got := cached.Decide(t.Context(), requestOf(t, r, at), authz.Conditions{}).Verdict; got != want {
+						effects[want] = true
+						if got := cached.Decide(t.Context(), requestOf(t, r, at), authz.Conditions{}).Effect; got != want {
 							t.Fatalf("%v after %v, at +%d s: %s, OPA says %s", r.GetAttributes(), requests[i].GetAttributes(), second, got, want)
 						}
 					}
 				}
 			}
-			if len(verdicts) < 2 {
+			if len(effects) < 2 {
 				t.Error("the policy decides all requests alike")
 			}
 		})
@@ -163,7 +163,7 @@ func TestAVariableOfClosuresHasSeveralValues(t *testing.T) {
 
 // compileClosures compiles a policy, and returns what OPA alone says to all requests at the moments of
 // the test.
-func compileClosures(t *testing.T, rule string) (compiled *authz.Policy, plain [][]authz.Verdict) {
+func compileClosures(t *testing.T, rule string) (compiled *authz.Policy, plain [][]authz.Effect) {
 	t.Helper()
 	module := closuresHeader + rule
 	data, err := structpb.NewStruct(closuresData)
@@ -183,20 +183,20 @@ func compileClosures(t *testing.T, rule string) (compiled *authz.Policy, plain [
 		t.Fatal(err)
 	}
 	for _, second := range []int64{0, 3, 5, 6} {
-		var verdicts []authz.Verdict
+		var effects []authz.Effect
 		for _, r := range closuresRequests() {
 			document, ok := checktest.Document(t, r)
 			results, err := query.Eval(t.Context(), oparego.EvalInput(document), oparego.EvalTime(time.Unix(epoch+second, 0)))
 			if !ok || err != nil {
 				t.Fatal(ok, err)
 			}
-			verdict := authz.Deny
+			effect := authz.Deny
 			if results.Allowed() {
-				verdict = authz.Allow
+				effect = authz.Allow
 			}
-			verdicts = append(verdicts, verdict)
+			effects = append(effects, effect)
 		}
-		plain = append(plain, verdicts)
+		plain = append(plain, effects)
 	}
 	return compiled, plain
 }

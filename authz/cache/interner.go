@@ -76,7 +76,7 @@ func answerForm(d authz.Decision) (string, bool) {
 // are equal; the path of the rule is that of its ID. It reports false if there is none.
 func canonical(d authz.Decision) (string, bool) {
 	if value, bare := d.Value.(bool); bare && d.Plain && d.Metadata == nil && d.Labels == nil && !d.LabelsIgnored {
-		return fmt.Sprintf("%d %t %q %q %q", d.Verdict, value, d.Failure, d.Rule, d.Reason), true
+		return fmt.Sprintf("%d %t %q %q %q", d.Effect, value, d.Failure, d.Rule, d.Reason), true
 	}
 	text, err := json.Marshal(d)
 	// JSON writes all bytes that are no UTF-8 alike.

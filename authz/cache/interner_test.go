@@ -16,7 +16,7 @@ func TestFormsDistinguishDecisions(t *testing.T) {
 		"where a text ends":     {plain("a\x00b", "c"), plain("a", "b\x00c")},
 		"rule and reason":       {plain("a", ""), plain("", "a")},
 		"bytes that are no UTF": {plain("\xff", ""), plain("\xfe", "")},
-		"the verdict":           {{Plain: true, Value: true}, {Verdict: authz.Allow, Plain: true, Value: true}},
+		"the effect":            {{Plain: true, Value: true}, {Effect: authz.Allow, Plain: true, Value: true}},
 		"the value":             {{Plain: true, Value: true}, {Plain: true, Value: false}},
 		"the status":            {{HTTPStatus: 401}, {HTTPStatus: 402}},
 		"labels, which an earlier rule gave": {
@@ -40,7 +40,7 @@ func TestDecisionsThatDifferInLabelsShareTheirAnswer(t *testing.T) {
 	i := newInterner()
 	keep := func(user, header string) *authz.Decision {
 		d := authz.Decision{
-			Verdict: authz.Allow, Headers: []authz.Field{{Name: "x", Value: header}}, Labels: []authz.Label{{Name: "user", Value: user}},
+			Effect: authz.Allow, Headers: []authz.Field{{Name: "x", Value: header}}, Labels: []authz.Label{{Name: "user", Value: user}},
 			Value: map[string]any{"allowed": true, "labels": map[string]any{"user": user}},
 		}
 		form, ok := canonical(d)

@@ -86,7 +86,7 @@ func TestTheTreeIsBoundedInBytes(t *testing.T) {
 	last := len(record) - 1
 	for i := range uint64(1000) {
 		other := append(record[:last:last], rego.Entry{Question: record[last].Question, Answer: rego.Answer{i, 77}})
-		d := authz.Decision{Verdict: authz.Allow, Headers: []authz.Field{{Name: "x", Value: strings.Repeat("x", 10<<10)}}}
+		d := authz.Decision{Effect: authz.Allow, Headers: []authz.Field{{Name: "x", Value: strings.Repeat("x", 10<<10)}}}
 		if _, err := p.tree.keep(other, &d, false, 10<<10); err != nil {
 			t.Fatal(err)
 		}

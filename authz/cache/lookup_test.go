@@ -92,8 +92,8 @@ func TestALookUpAsksWhatAnEvaluationWould(t *testing.T) {
 		if _, got := cached.Find(t.Context(), r); (got == cache.Hit) != (i > 0) {
 			t.Errorf("%d bytes: the outcome is %v", bytes, got)
 		}
-		if d := cached.Decide(t.Context(), r, authz.Conditions{}); d.Verdict != authz.Deny || d.Failure != "" {
-			t.Errorf("%d bytes: the decision is %v (%s)", bytes, d.Verdict, d.Failure)
+		if d := cached.Decide(t.Context(), r, authz.Conditions{}); d.Effect != authz.Deny || d.Failure != "" {
+			t.Errorf("%d bytes: the decision is %v (%s)", bytes, d.Effect, d.Failure)
 		}
 	}
 	if calls != 0 {
@@ -110,8 +110,8 @@ func TestALookUpTakesLittleTime(t *testing.T) {
 	for bytes, want := range map[int]cache.Outcome{100: cache.Hit, 500: cache.Hit, 700: cache.Miss, 4000: cache.Miss, longest: cache.Miss} {
 		cached := newCached(t, regexPolicy(t))
 		r := readAt(t, regexRequest(t, "POST", bytes))
-		if d := cached.Decide(t.Context(), r, authz.Conditions{}); d.Verdict != authz.Allow {
-			t.Fatalf("%d bytes: the decision is %v (%s)", bytes, d.Verdict, d.Failure)
+		if d := cached.Decide(t.Context(), r, authz.Conditions{}); d.Effect != authz.Allow {
+			t.Fatalf("%d bytes: the decision is %v (%s)", bytes, d.Effect, d.Failure)
 		}
 		calls = 0
 		if _, got := cached.Find(t.Context(), r); got != want || calls*bytes > mostLookedAt || want == cache.Hit && calls != regexes {

@@ -27,13 +27,13 @@ func TestWhatIsOfOneRequestIsNotKept(t *testing.T) {
 			if err := p.SetSize(100); err != nil {
 				t.Fatal(err)
 			}
-			verdicts := map[authz.Verdict]bool{}
+			effects := map[authz.Effect]bool{}
 			for i := range 14 {
 				document := map[string]any{"x": i % 3}
 				r := &authz.Request{
 					Operation: authz.OperationCheck, Time: time.Unix(1_700_000_000, 0).AddDate(0, 0, i),
-					Source: func(*authz.Reading) (rego.Input, error) { return rego.NewInput(document) },
-					Parts: func(*authz.Reading) (rego.Request, error) {
+					Source: func(*authz.ReadBudget) (rego.Input, error) { return rego.NewInput(document) },
+					Parts: func(*authz.ReadBudget) (rego.Request, error) {
 						input, err := rego.NewInput(document)
 						return rego.RequestOf(input), err
 					},
@@ -42,9 +42,9 @@ func TestWhatIsOfOneRequestIsNotKept(t *testing.T) {
 				if !authz.SameDecision(got, want) {
 					t.Errorf("after %d requests: got %+v, want %+v", i, got, want)
 				}
-				verdicts[want.Verdict] = true
+				effects[want.Effect] = true
 			}
-			if len(verdicts) < 2 {
+			if len(effects) < 2 {
 				t.Error("the policy decides all requests alike")
 			}
 		})

@@ -15,49 +15,31 @@ const longestShare = time.Second
 // once. The zero value has none. It is safe for concurrent use.
 type evaluations struct {
 	mu sync.Mutex
-	// underWay :: node that was missing → the evaluation.
-	underWay map[id]*evaluation
+	// underWay :: node that was missing → what is closed when the evaluation is over.
+	underWay map[id]chan struct{}
 }
 
-// evaluation is one that others may wait for.
-type evaluation struct {
-	// done is closed when it is over.
-	done chan struct{}
-}
-
-// join returns the evaluation that was begun at a missing node and is under way, or begins one, which is
-// the caller's own to end.
-func (e *evaluations) join(missing id) (one *evaluation, own bool) {
+// begin begins an evaluation at a missing node, which the caller has to end. If one is under way, it returns what is
+// closed when that is over.
+func (e *evaluations) begin(missing id) (underWay <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if one := e.underWay[missing]; one != nil {
-		return one, false
+	if over := e.underWay[missing]; over != nil {
+		return over
 	}
 	if e.underWay == nil {
-		e.underWay = make(map[id]*evaluation)
+		e.underWay = make(map[id]chan struct{})
 	}
-	one = &evaluation{done: make(chan struct{})}
-	e.underWay[missing] = one
-	return one, true
+	e.underWay[missing] = make(chan struct{})
+	return nil
 }
 
 // end ends an evaluation of the caller's own.
-func (e *evaluations) end(missing id, one *evaluation) {
+func (e *evaluations) end(missing id) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	close(e.underWay[missing])
 	delete(e.underWay, missing)
-	close(one.done)
-}
-
-// wait waits until an evaluation is over, ctx is done, or it takes too long.
-func (one *evaluation) wait(ctx context.Context) {
-	timer := time.NewTimer(longestShare)
-	defer timer.Stop()
-	select {
-	case <-one.done:
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // EvaluateShared is [Policy.Evaluate] of a request whose decision was not found, unless one is being
@@ -69,12 +51,17 @@ func (p *Policy) EvaluateShared(ctx context.Context, r *authz.Request, c authz.C
 	if s.Outcome != Miss {
 		return p.Evaluate(ctx, r, c), false
 	}
-	one, own := p.evaluations.join(s.missing)
-	if own {
-		defer p.evaluations.end(s.missing, one)
+	underWay := p.evaluations.begin(s.missing)
+	if underWay == nil {
+		defer p.evaluations.end(s.missing)
 		return p.Evaluate(ctx, r, c), false
 	}
-	one.wait(ctx)
+	ctxWait, stop := context.WithTimeout(ctx, longestShare)
+	defer stop()
+	select {
+	case <-underWay:
+	case <-ctxWait.Done():
+	}
 	if d, outcome := p.Find(ctx, r); outcome == Hit {
 		return d, true
 	}

@@ -23,7 +23,7 @@ type slow struct {
 }
 
 // parts is of [authz.Request]: evaluations pass what reading may cost.
-func (s slow) parts(*authz.Reading) (rego.Request, error) { return s, nil }
+func (s slow) parts(*authz.ReadBudget) (rego.Request, error) { return s, nil }
 
 func (s slow) At(*rego.Path) (rego.Value, error) {
 	time.Sleep(30 * time.Millisecond)
@@ -66,7 +66,7 @@ type asked struct {
 	made, found, allowed, canceled atomic.Int64
 }
 
-// ask decides a request beside others.
+// ask decides a request next to others.
 func (a *asked) ask(ctx context.Context, p *Policy, x string, err error) {
 	r := a.about(x, err)
 	a.Go(func() {
@@ -74,7 +74,7 @@ func (a *asked) ask(ctx context.Context, p *Policy, x string, err error) {
 		if found {
 			a.found.Add(1)
 		}
-		if d.Verdict == authz.Allow {
+		if d.Effect == authz.Allow {
 			a.allowed.Add(1)
 		}
 		if d.Failure == authz.FailureCanceled {
@@ -153,12 +153,12 @@ func TestNobodyWaitsForLong(t *testing.T) {
 	p := caching(t)
 	synctest.Test(t, func(t *testing.T) {
 		a, begun := &asked{}, time.Now()
-		one, _ := p.evaluations.join(root) // which never ends
+		p.evaluations.begin(root) // which never ends
 		a.ask(t.Context(), p, "yes", nil)
 		a.Wait()
 		if took := time.Since(begun); took != longestShare+30*time.Millisecond || a.allowed.Load() != 1 {
 			t.Errorf("it took %s, and %d were allowed", took, a.allowed.Load())
 		}
-		p.evaluations.end(root, one)
+		p.evaluations.end(root)
 	})
 }

@@ -79,7 +79,7 @@ func newTree(bytes uint64) (*tree, error) {
 
 // find asks a request what was asked of others. If the answers lead to no decision it returns the first
 // node that is not known.
-func (t *tree) find(asks *rego.Asking) (d authz.Decision, missing id, ok bool) {
+func (t *tree) find(asks *rego.Evaluation) (d authz.Decision, missing id, ok bool) {
 	at := root
 	for !t.closed.Load() {
 		s, known := t.stretches.GetIfPresent(at)
@@ -213,5 +213,5 @@ func describe(rest []rego.Entry, d *authz.Decision) string {
 	if len(rest) > 0 {
 		return rest[0].Question.String()
 	}
-	return fmt.Sprintf("the decision %s of the rule %q", d.Verdict, d.Rule)
+	return fmt.Sprintf("the decision %s of the rule %q", d.Effect, d.Rule)
 }

@@ -83,17 +83,17 @@ func someRequest(r *rand.Rand) *authz.Request {
 		document[name] = pick(0, 1_699_999_999, 1_700_000_000, 1_700_000_001, 1.5, "1")
 	}
 	document["roles"] = pick([]any{}, []any{"admin"}, []any{"user", "admin"}, []any{"user", 1}, "admin", nil, map[string]any{"x": "admin"})
-	parts := func(*authz.Reading) (rego.Request, error) {
+	parts := func(*authz.ReadBudget) (rego.Request, error) {
 		input, err := rego.NewInput(document)
 		return rego.RequestOf(input), err
 	}
 	return &authz.Request{
 		Operation: authz.OperationCheck, Time: time.Unix(1_700_000_000+int64(r.IntN(3))-1, int64(r.IntN(2))), Parts: parts,
-		Source: func(*authz.Reading) (rego.Input, error) { return rego.NewInput(document) },
+		Source: func(*authz.ReadBudget) (rego.Input, error) { return rego.NewInput(document) },
 	}
 }
 
-// TestTheTreeDecidesAsThePolicy, whatever it has evicted, and whoever else inserts at the same time.
+// TestTheTreeDecidesAsThePolicy, whatever it has evicted, and anyone else who inserts at the same time.
 func TestTheTreeDecidesAsThePolicy(t *testing.T) {
 	for _, bytes := range []uint64{600, 3000, 20_000, 10 << 20} {
 		t.Run(fmt.Sprint(bytes), func(t *testing.T) {

@@ -180,7 +180,7 @@ func appendSecrets(all []string, value string) []string {
 	return all
 }
 
-// cookieAttribute has what a Set-Cookie says beside the cookie (RFC 6265).
+// cookieAttribute has what a Set-Cookie says next to the cookie (RFC 6265).
 var cookieAttribute = map[string]bool{
 	"path": true, "domain": true, "expires": true, "max-age": true, "samesite": true,
 }

@@ -44,7 +44,7 @@ type event struct {
 	Timestamp time.Time        `json:"timestamp"`
 	Metrics   map[string]int64 `json:"metrics,omitempty"`
 	// Sampling is not OPA's: nil if all decisions are logged.
-	Sampling *sampling `json:"sampling,omitempty"`
+	Sampling *sampleInfo `json:"sampling,omitempty"`
 }
 
 type bundle struct {
@@ -59,7 +59,7 @@ type eventError struct {
 // newEvent returns the event of a decision with everything in it. Nothing of it is
 // shared with the decision, which may be in the cache and be answered again while masks
 // change the event.
-func (l *Log) newEvent(d Decided, reading *authz.Reading) *event {
+func (l *Log) newEvent(d Decided, reading *authz.ReadBudget) *event {
 	e := &event{
 		Labels:     l.labels,
 		DecisionID: d.Request.ID,
@@ -72,7 +72,7 @@ func (l *Log) newEvent(d Decided, reading *authz.Reading) *event {
 		e.Metrics = map[string]int64{"timer_server_handler_ns": d.took.Nanoseconds()}
 	}
 	if d.keptBy != "" {
-		e.Sampling = &sampling{l.sample.rate, d.keptBy}
+		e.Sampling = &sampleInfo{l.sample.rate, d.keptBy}
 	}
 	e.addInput(d.Request, reading)
 	e.addLabels(d.Decision.Labels)
@@ -96,7 +96,7 @@ func traceIDs(span trace.SpanContext) (traceID, spanID string) {
 // at a part only; nothing if there is none. It is made from the request anew, since a
 // decision from the cache never had one. A body that cannot be read, or only at too
 // high a cost, is left out of it.
-func (e *event) addInput(r *authz.Request, reading *authz.Reading) {
+func (e *event) addInput(r *authz.Request, reading *authz.ReadBudget) {
 	input, err := r.Input(reading)
 	if err != nil && r.WithoutBody != nil {
 		if input, err = r.WithoutBody(nil, false); err == nil {
@@ -127,10 +127,10 @@ func (e *event) addLabels(labels []authz.Label) {
 const parsedBody = "/input/parsed_body"
 
 // result returns a copy of the value of the rule that Decided. That of a default
-// decision is the verdict; a policy that failed has none, or one of a wrong type.
+// decision is the effect; a policy that failed has none, or one of a wrong type.
 func (d Decided) result() any {
 	if d.Decision.Default {
-		return d.Decision.Verdict == authz.Allow
+		return d.Decision.Effect == authz.Allow
 	}
 	return clone(d.Decision.Value)
 }
@@ -212,7 +212,7 @@ func (e *event) resultLabels() map[string]any {
 }
 
 // eraseMaskedLabels takes out the labels of which the result does not say the same as
-// before its masks: what they hide there must not stand beside it.
+// before its masks: what they hide there must not stand next to it.
 func (e *event) eraseMaskedLabels(before map[string]any) {
 	if slices.Contains(e.Erased, "/"+partResult) {
 		e.erase("/" + partLabels)
@@ -229,7 +229,7 @@ func (e *event) eraseMaskedLabels(before map[string]any) {
 
 // requestIDFields returns what the input says of the x-request-id: the value of the header,
 // and the entries of the header map under its name. What a mask hides there must not stand
-// beside it.
+// next to it.
 func (e *event) requestIDFields() (out []any) {
 	value := e.Input
 	for _, name := range []string{"attributes", "request", "http"} {

@@ -31,7 +31,7 @@ type Config struct {
 	// decisions are not logged. While it is slow or blocks, events are shed; at the end
 	// Run waits for it, so its processors should batch.
 	Provider log.LoggerProvider
-	// Labels are in each event, beside id, the node, and location, which win.
+	// Labels are in each event, next to id, the node, and location, which win.
 	Labels map[string]string
 	// Show names headers that are logged although they carry credentials.
 	Show []string
@@ -294,7 +294,7 @@ func (l *Log) applyRules(ctx context.Context, d Decided, e *event) outcome {
 
 // write emits the record. Its attributes describe the decision, and of the request only
 // the ID that the event has too: what a mask has taken out of that must not stand
-// beside it.
+// next to it.
 func (l *Log) write(ctx context.Context, d Decided, requestID, text string) {
 	var r log.Record
 	r.SetEventName(EventDecision)

@@ -25,8 +25,8 @@ const (
 	leftOut keptBy = "left_out"
 )
 
-// sampling is what an event says of the sample that it is in.
-type sampling struct {
+// sampleInfo is what an event says of the sample that it is in.
+type sampleInfo struct {
 	// Rate is the part of the allowed decisions that chance keeps. One that chance has kept
 	// stands for 1/Rate of them; a denial stands for itself, and what was kept for its
 	// difference for none but itself, since those that chance has kept stand for it.
@@ -51,7 +51,7 @@ func newSample(c Config) *sample {
 // choose says why a decision that was just made is logged.
 func (s *sample) choose(d Decided) keptBy {
 	switch {
-	case d.Decision.Verdict == authz.Deny:
+	case d.Decision.Effect == authz.Deny:
 		s.denied.Add(1)
 		return keptByDenied
 	case authz.Sampled(d.Request.ID, s.rate):
@@ -64,7 +64,7 @@ func (s *sample) choose(d Decided) keptBy {
 
 // missed reports whether choose has left a decision out.
 func (s *sample) missed(d Decided) bool {
-	return d.Decision.Verdict != authz.Deny && !authz.Sampled(d.Request.ID, s.rate)
+	return d.Decision.Effect != authz.Deny && !authz.Sampled(d.Request.ID, s.rate)
 }
 
 // measure registers the counter of what was chosen.

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Labels are what a measurement is told apart by. There are few values of each type, for
+// Labels distinguish measurements. There are few values of each type, for
 // each is a series of its own and is kept.
 type Labels interface {
 	comparable

@@ -14,36 +14,36 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// PanicPlace says where a panic was caught. It is a metric label.
-type PanicPlace string
+// PanicSource says where a panic was caught. It is a metric label.
+type PanicSource string
 
-// The places. Each has a counter, and a limit of lines in the log, of its own.
+// The sources. Each has a counter, and a limit of lines in the log, of its own.
 const (
 	// PanicCheck: in a front of Envoy's, on the way to the policy or back.
-	PanicCheck PanicPlace = "check"
+	PanicCheck PanicSource = "check"
 	// PanicReservation: in the front of reservations.
-	PanicReservation PanicPlace = "reservation"
+	PanicReservation PanicSource = "reservation"
 	// PanicEvaluation: in a chain, live or in shadow.
-	PanicEvaluation PanicPlace = "evaluation"
+	PanicEvaluation PanicSource = "evaluation"
 	// PanicNotification: in a rule that was notified of the end of a reservation.
-	PanicNotification PanicPlace = "notification"
+	PanicNotification PanicSource = "notification"
 	// PanicCompilation: in the compiler.
-	PanicCompilation PanicPlace = "compilation"
+	PanicCompilation PanicSource = "compilation"
 	// PanicPreview: in comparing or recording.
-	PanicPreview PanicPlace = "preview"
+	PanicPreview PanicSource = "preview"
 	// PanicDecisionLog: in making an event of the decision log.
-	PanicDecisionLog PanicPlace = "decision_log"
+	PanicDecisionLog PanicSource = "decision_log"
 	// PanicAPI: in a call of the admin or Policyfile API.
-	PanicAPI PanicPlace = "api"
+	PanicAPI PanicSource = "api"
 )
 
-var panicPlaces = []PanicPlace{
+var panicSources = []PanicSource{
 	PanicCheck, PanicReservation, PanicEvaluation, PanicNotification, PanicCompilation, PanicPreview, PanicDecisionLog,
 	PanicAPI,
 }
 
 const (
-	// panicLines and panicEvery bound the panics of one place that are logged: a request
+	// panicLines and panicEvery bound the panics of one source that are logged: a request
 	// that causes one can be sent again and again.
 	panicLines = 5
 	panicEvery = time.Minute
@@ -55,11 +55,11 @@ const (
 // trace. It counts them all and logs cause and stack, and of the request nothing. It is
 // safe for concurrent use; a nil one reports nothing.
 type Panics struct {
-	count  metric.Int64Counter
-	places map[PanicPlace]panicPlace
+	count   metric.Int64Counter
+	sources map[PanicSource]panicCounter
 }
 
-type panicPlace struct {
+type panicCounter struct {
 	log    *LimitedLog
 	labels metric.MeasurementOption
 }
@@ -71,16 +71,16 @@ func NewPanics(log *slog.Logger, meters metric.MeterProvider) (*Panics, error) {
 		meters = noop.NewMeterProvider()
 	}
 	count, err := meters.Meter("understudy/authz").Int64Counter("understudy.panics",
-		metric.WithDescription("Panics that were caught, by place. Each is a bug."))
+		metric.WithDescription("Panics that were caught, by source. Each is a bug."))
 	if err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
-	p := &Panics{count: count, places: make(map[PanicPlace]panicPlace, len(panicPlaces))}
-	for _, place := range panicPlaces {
-		one := panicPlace{
-			NewLimitedLog(log, panicLines, panicEvery), metric.WithAttributeSet(attribute.NewSet(attribute.String("place", string(place)))),
+	p := &Panics{count: count, sources: make(map[PanicSource]panicCounter, len(panicSources))}
+	for _, source := range panicSources {
+		one := panicCounter{
+			NewLimitedLog(log, panicLines, panicEvery), metric.WithAttributeSet(attribute.NewSet(attribute.String("place", string(source)))),
 		}
-		p.places[place] = one
+		p.sources[source] = one
 		count.Add(context.Background(), 0, one.labels) // an alert on a rise needs the zero
 	}
 	return p, nil
@@ -89,8 +89,8 @@ func NewPanics(log *slog.Logger, meters metric.MeterProvider) (*Panics, error) {
 // Report reports what recover returned, which must not be nil. It is called by the
 // deferred function itself, so that the stack is that of the panic. The attributes
 // must not be the request's content.
-func (p *Panics) Report(ctx context.Context, place PanicPlace, cause any, about ...slog.Attr) {
-	p.report(ctx, place, Catch(cause), about)
+func (p *Panics) Report(ctx context.Context, source PanicSource, cause any, about ...slog.Attr) {
+	p.report(ctx, source, Catch(cause), about)
 }
 
 // ReportRehearsal reports a panic that the rehearsal process has caught, and answered. Its
@@ -107,13 +107,13 @@ func (p *Panics) ReportCompiler(ctx context.Context, err error, about ...slog.At
 	}
 }
 
-func (p *Panics) report(ctx context.Context, place PanicPlace, what *Caught, about []slog.Attr) {
+func (p *Panics) report(ctx context.Context, source PanicSource, what *Caught, about []slog.Attr) {
 	if p == nil {
 		return
 	}
-	one := p.places[place]
+	one := p.sources[source]
 	p.count.Add(ctx, 1, one.labels)
-	about = append(about, slog.String("place", string(place)), slog.String("cause", what.cause), slog.Any("stack", what.stack))
+	about = append(about, slog.String("place", string(source)), slog.String("cause", what.cause), slog.Any("stack", what.stack))
 	one.log.Log(ctx, slog.LevelError, "a panic was caught; this is a bug: please report it with this line", about...)
 }
 
@@ -138,7 +138,7 @@ func Catch(cause any) *Caught {
 func (c *Caught) Error() string { return "a panic: " + c.cause }
 
 // Rethrown is a panic of one goroutine that is raised again in another one, which waits
-// for it, with the place where it was.
+// for it, with the source where it was.
 type Rethrown struct {
 	cause any
 	stack []string

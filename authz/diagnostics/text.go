@@ -17,6 +17,14 @@ func Bounded(text string) string {
 	return Clean(text)
 }
 
+// Cut is the beginning of a text, of at most so many bytes, with a mark of what is left out.
+func Cut(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	return strings.ToValidUTF8(text[:size], "") + "…"
+}
+
 // Clean replaces what could break a line, move a terminal's cursor, turn the reading
 // direction or hide, and what is no UTF-8.
 func Clean(text string) string {

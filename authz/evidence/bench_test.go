@@ -21,7 +21,7 @@ func BenchmarkCount(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				c.Pattern = tally.Patterns().Of(c.Request.Method, c.Request.Path)
+				c.Pattern = tally.Patterns().Of(evidence.Method(c.Request.Method), c.Request.Path)
 				tally.Count("live", c)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/rego/change"
 )
 
 // hostile is a request of which all that a client, or a policy, chooses is another one each
@@ -56,9 +57,7 @@ func TestHostileTrafficIsBounded(t *testing.T) {
 				tally.Explain(etag, comparison(tally, one), hostileCauses())
 			}
 			if i%1500 == 0 {
-				tally.Refresh(func(s *evidence.Sum) {
-					s.SetCoverage(etag, hostileRules(r), 3, []string{strings.Repeat("data.x", 100)})
-				})
+				tally.Refresh(func(s *evidence.Sum) { s.SetItems(etag, hostileItems(r)) })
 				e := tally.Snapshot(begun)
 				checkSums(t, e)
 				checkSize(t, e, evidence.MaxRecord)
@@ -110,12 +109,12 @@ func hostileCauses() []*evidencepb.Cause {
 	return []*evidencepb.Cause{c, c, c, c}
 }
 
-func hostileRules(r *rand.Rand) []*evidencepb.Rule {
-	var out []*evidencepb.Rule
-	for i := range 500 {
-		out = append(out, &evidencepb.Rule{File: strings.Repeat("f", 300), Name: fmt.Sprintf("%0300d", i), Line: int32(i), EvaluatedTrue: r.IntN(2) == 0})
+func hostileItems(r *rand.Rand) *evidencepb.Items {
+	m := &evidencepb.Items{Digest: []byte(fmt.Sprint(r.IntN(3)))}
+	for range 2 * change.MaxItems {
+		m.Shown, m.Untrue = append(m.Shown, r.Int32()), append(m.Untrue, -r.Int32())
 	}
-	return out
+	return m
 }
 
 // TestAnOrdinaryRecordKeepsItsDetail: 40 groups with examples, callers and two labels fit.
@@ -166,14 +165,14 @@ func TestAReasonForEachCallerIsOneGroup(t *testing.T) {
 	}
 }
 
-// TestMethodsOfHTTPAreAlwaysTold: whoever sends others first hides none of them.
+// TestMethodsOfHTTPAreAlwaysTold: anyone who sends others first hides none of them.
 func TestMethodsOfHTTPAreAlwaysTold(t *testing.T) {
 	patterns := evidence.NewPatterns()
 	for i := range 10_000 {
-		patterns.Of("M"+strings.Repeat("x", i%30), "/")
+		patterns.Of(evidence.Method("M"+strings.Repeat("x", i%30)), "/")
 	}
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"} {
-		if got := patterns.Of(method, "/orders").Method(); got != method {
+		if got := patterns.Of(evidence.Method(method), "/orders").Method(); got != method {
 			t.Errorf("%s is %s", method, got)
 		}
 	}

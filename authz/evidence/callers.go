@@ -34,6 +34,7 @@ const (
 	// cannot be merged.
 	precision     = 6
 	finePrecision = 8
+	fineError     = 0.065
 	headerBytes   = 8
 	sketchBytes   = headerBytes + 1<<precision
 )
@@ -55,14 +56,10 @@ func (c *callers) isSketch(stored []byte) bool {
 	return len(stored) == headerBytes+1<<p && bytes.HasPrefix(stored, header)
 }
 
-// Callers returns the number of distinct callers in stored sets together: exactly up to 32, more
-// with a standard error of 13 % for those of groups, and of 6.5 % for those of pairs. The sets are
-// of one of the two; one that is not readable has none.
+// Callers returns the number of distinct callers in stored sets of groups together: exactly up to
+// 32, more with a standard error of 13 %. One that is not readable has none.
 func Callers(stored ...[]byte) int64 {
 	var c callers
-	for _, set := range stored {
-		c.fine = c.fine || len(set) > 1+maxListed*hashBytes
-	}
 	for _, set := range stored {
 		c.addStored(set)
 	}
@@ -100,14 +97,34 @@ func OtherCallers(known []byte, seen ...[]byte) bool {
 	return false
 }
 
-// callerOf returns the hash of who asks: the principal, else the labels; false if there are
-// neither.
-func callerOf(principal string, labels []authz.Label) (uint32, bool) {
+// PairCallers returns the number of distinct callers in stored sets of pairs together: exactly up to
+// 32, more with a standard error of 6.5 %. off is two of those, by which there may be fewer or more;
+// 0 if the number is exact.
+func PairCallers(stored ...[]byte) (n, off int64) {
+	c := callers{fine: true}
+	for _, set := range stored {
+		c.addStored(set)
+	}
+	n = c.count()
+	if c.sketch != nil {
+		off = int64(math.Ceil(2 * fineError * float64(n)))
+	}
+	return n, off
+}
+
+// caller is the hash of who asks, if that is known.
+type caller struct {
+	hash  uint32
+	known bool
+}
+
+// callerOf returns who asks: the principal, else the labels.
+func callerOf(principal string, labels []authz.Label) caller {
 	switch {
 	case principal != "":
-		return uint32(xxhash.Sum64String(principal)), true
+		return caller{uint32(xxhash.Sum64String(principal)), true}
 	case len(labels) == 0:
-		return 0, false
+		return caller{}
 	}
 	var digest xxhash.Digest
 	digest.Reset()
@@ -117,7 +134,7 @@ func callerOf(principal string, labels []authz.Label) (uint32, bool) {
 			_, _ = digest.WriteString("\xff") // no text has this byte: none can be cut elsewhere
 		}
 	}
-	return uint32(digest.Sum64()), true
+	return caller{uint32(digest.Sum64()), true}
 }
 
 // add adds a caller by its hash.
@@ -196,7 +213,7 @@ func (c *callers) count() int64 {
 		return int64(len(c.listed))
 	}
 	// Registers that are all full, which only other programs write, come to more than an int64.
-	return int64(min(c.sketch.Estimate(), math.MaxUint32)) //nolint:gosec // it is bounded
+	return int64(min(c.sketch.Estimate(), math.MaxUint32)) // it is bounded
 }
 
 // stored returns the set as it is stored.

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/axiomhq/hyperloglog"
@@ -44,10 +45,32 @@ func TestStoredCallers(t *testing.T) {
 		"another number of them":     {changed(1, 18), 0, 0},
 		"a sparse sketch":            {changed(3, 1), 0, 0},
 		"a sketch of many registers": {finer, 0, 0},
-		"a fine sketch":              {fine.stored(), 25, 42},
+		"a sketch of a pair":         {fine.stored(), 0, 0},
 	} {
 		if n := Callers(c.stored); n < c.least || n > c.most {
 			t.Errorf("%s has %d callers, want %d to %d", name, n, c.least, c.most)
+		}
+	}
+}
+
+// TestCallersOfPairs: those of a pair are exact while they are listed, and then at most so far off as is
+// said.
+func TestCallersOfPairs(t *testing.T) {
+	for _, distinct := range []int64{0, 1, 32, 33, 100, 1000, 20_000} {
+		first, second := callers{fine: true}, callers{fine: true}
+		for i := range distinct {
+			by := callerOf(fmt.Sprint("spiffe://cluster/ns/shop/sa/", i), nil)
+			first.add(by.hash)
+			if i%2 == 0 {
+				second.add(by.hash)
+			}
+		}
+		n, off := PairCallers(first.stored(), second.stored())
+		if exact := distinct <= maxListed; exact != (off == 0) || exact && n != distinct {
+			t.Errorf("of %d callers there are %d, ± %d", distinct, n, off)
+		}
+		if n-off > distinct || n+off < distinct {
+			t.Errorf("%d callers are not within %d ± %d", distinct, n, off)
 		}
 	}
 }

@@ -50,12 +50,12 @@ type Outcome struct {
 // the names of what is not the same in their answers; it matters for ResponseChanged alone.
 func NewOutcome(d authz.Difference, live, experiment authz.Decision, changed []string) *Outcome {
 	if d == authz.Unchanged {
-		return alike[live.Verdict == authz.Allow]
+		return alike[live.Effect == authz.Allow]
 	}
 	by := Explaining(d, live, experiment)
 	o := &Outcome{
-		kind: kindOf(d), cell: cellOf(d, live.Verdict == authz.Allow), rule: clip(by.Rule, maxRule), reason: clip(by.Reason, maxReason),
-		policyStatus: int32(live.Status()), experimentStatus: int32(experiment.Status()), //nolint:gosec // three digits
+		kind: kindOf(d), cell: cellOf(d, live.Effect == authz.Allow), rule: clip(by.Rule, maxRule), reason: clip(by.Reason, maxReason),
+		policyStatus: int32(live.Status()), experimentStatus: int32(experiment.Status()), // three digits
 		labels: authz.LabelsOf(live, experiment),
 	}
 	if d == authz.ResponseChanged {
@@ -70,7 +70,7 @@ var alike = map[bool]*Outcome{true: {cell: bothAllow}, false: {cell: bothDeny}}
 // Explaining returns the decision whose rule and reason explain a difference: that of the side
 // that failed or denies, the experiment's if both do.
 func Explaining(d authz.Difference, live, experiment authz.Decision) authz.Decision {
-	if d != authz.LiveFailed && experiment.Verdict == authz.Deny {
+	if d != authz.LiveFailed && experiment.Effect == authz.Deny {
 		return experiment
 	}
 	return live

@@ -28,7 +28,7 @@ type request struct {
 }
 
 var (
-	allowed = authz.Decision{Verdict: authz.Allow}
+	allowed = authz.Decision{Effect: authz.Allow}
 	denied  = authz.Decision{Rule: "auth", Reason: "no"}
 )
 
@@ -43,13 +43,13 @@ func comparison(t *evidence.Tally, r request) evidence.Comparison {
 		ID: fmt.Sprintf("id-%d", r.at), Method: r.method, Path: r.path, Principal: r.principal, Time: begun.Add(r.at),
 	}
 	return evidence.Comparison{
-		Request: asked, Pattern: t.Patterns().Of(r.method, r.path),
+		Request: asked, Pattern: t.Patterns().Of(evidence.Method(r.method), r.path),
 		Outcome: evidence.NewOutcome(asked.Compare(r.live, r.experiment), r.live, r.experiment, r.changed),
 	}
 }
 
 func newTally() *evidence.Tally {
-	return evidence.NewTally(experiment, "uid", "etag", evidence.NewPatterns())
+	return evidence.NewTally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, evidence.NewPatterns())
 }
 
 // requests is the number of requests compared.
@@ -123,7 +123,7 @@ func checkSums(t *testing.T, e *evidencepb.Evidence) {
 // TestATallyCountsByKindGroupAndEndpoint counts one request of each kind.
 func TestATallyCountsByKindGroupAndEndpoint(t *testing.T) {
 	tally := newTally()
-	other := authz.Decision{Verdict: authz.Allow, Headers: []authz.Field{{Name: "x-role", Value: "a"}}}
+	other := authz.Decision{Effect: authz.Allow, Headers: []authz.Field{{Name: "x-role", Value: "a"}}}
 	for i, r := range []request{
 		{method: "GET", path: "/health/orders/17", live: allowed, experiment: allowed},
 		{method: "GET", path: "/health/orders/18?q", principal: "spiffe://a", live: allowed, experiment: denied},
@@ -171,7 +171,7 @@ func TestATallyCountsByKindGroupAndEndpoint(t *testing.T) {
 	}
 }
 
-// TestCausesThatAreNotFoundAreAskedForAgain: whoever is asked may be too busy with others, and
+// TestCausesThatAreNotFoundAreAskedForAgain: anyone who is asked may be too busy with others, and
 // a group has few examples. As long as there are no causes the group is asked about each time
 // that it has doubled.
 func TestCausesThatAreNotFoundAreAskedForAgain(t *testing.T) {

@@ -22,7 +22,7 @@ func examplesOf(t *testing.T, e *evidencepb.Evidence) (out []string) {
 	return out
 }
 
-// TestExamplesAreOfDifferentCallers: whoever asks first for many paths does not hide who asks later.
+// TestExamplesAreOfDifferentCallers: anyone who asks first for many paths does not hide who asks later.
 func TestExamplesAreOfDifferentCallers(t *testing.T) {
 	tally := newTally()
 	at := time.Duration(0)

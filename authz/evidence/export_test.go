@@ -2,11 +2,11 @@ package evidence
 
 import "time"
 
-// Size returns how many places and patterns there are.
-func (s *Patterns) Size() (places, patterns int) {
+// Size returns how many nodes and patterns there are.
+func (s *Patterns) Size() (nodes, patterns int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.places, s.made
+	return s.nodes, s.made
 }
 
 // SetClock replaces the clock.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -47,13 +46,12 @@ var reductions = []reduction{
 	ofOld(groups(20)), ofOld(endpoints(20)), ofOld(labelValues(3)),
 	examples(20, 1), labelValues(10),
 	causes(60), groups(150), examples(10, 1), endpoints(400), groups(100), endpoints(200),
-	ofOld(groups(5)), ofOld(endpoints(5)), ofOld(labelValues(0)),
+	ofOld(groups(5)), ofOld(endpoints(5)), ofOld(labelValues(0)), ofOld(noBounds),
 	labelValues(5), sketchCallers(0), groups(80), groups(64), endpoints(100),
-	examples(5, 1), labelValues(3), fewRules(120), groups(40), fewRules(60), points(15),
+	examples(5, 1), labelValues(3), groups(40), points(15),
 	ofOld(groups(0)), ofOld(endpoints(0)), groups(20), endpoints(30), labelValues(0), examples(0, 0),
-	groups(10), endpoints(10), fewRules(20), points(0), noChangedData,
-	ofOld(fewRules(4)), groups(5), endpoints(5), fewRules(10),
-	groups(0), endpoints(0), fewRules(4), // none at all would look like no change
+	ofOld(noItems), groups(10), endpoints(10), points(0), groups(5), endpoints(5),
+	groups(0), endpoints(0), noItems,
 }
 
 // ofOld does it to the pairs that are not the present one.
@@ -145,27 +143,12 @@ func labelValues(n int) reduction {
 	}
 }
 
-// fewRules keeps so many rules, first those that were never evaluated: they are what somebody
-// has to know of.
-func fewRules(n int) reduction {
-	return func(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) {
-		if len(p.Rules) <= n {
-			return
-		}
-		sorted := slices.Clone(p.Rules)
-		slices.SortStableFunc(sorted, func(a, b *evidencepb.Rule) int { return cmp.Compare(evaluations(a), evaluations(b)) })
-		p.MoreRules += int64(len(sorted) - n)
-		p.Rules = sorted[:n:n]
-	}
-}
+// noItems forgets what was shown of items: as if no request had shown any.
+func noItems(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) { p.Items = nil }
 
-func evaluations(r *evidencepb.Rule) (n int) {
-	for _, evaluated := range []bool{r.GetEvaluatedTrue(), r.GetEvaluatedFalse()} {
-		if evaluated {
-			n++
-		}
-	}
-	return n
+// noBounds leaves out the callers that only bounds are made of: there is none of callers then.
+func noBounds(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) {
+	p.DeniedCallers, p.NewlyDeniedCallers = nil, nil
 }
 
 // points keeps the last minutes.
@@ -175,18 +158,15 @@ func points(n int) reduction {
 	}
 }
 
-func noChangedData(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) { p.ChangedData = nil }
-
 // The bounds of texts, in bytes.
 const (
-	maxRule    = 96
-	maxReason  = 192
-	maxPath    = 192
-	maxCaller  = 192
-	maxID      = 64
-	maxFile    = 96
-	maxCause   = 120
-	maxDataRef = 96
+	maxRule   = 96
+	maxReason = 192
+	maxPath   = 192
+	maxCaller = 192
+	maxID     = 64
+	maxFile   = 96
+	maxCause  = 120
 )
 
 // clip makes a text fit for a record: valid, on one line, and of at most n bytes and a mark
@@ -196,5 +176,5 @@ func clip(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	return strings.ToValidUTF8(text[:n-len("…")], "") + "…"
+	return diagnostics.Cut(text, n-len("…"))
 }

@@ -6,48 +6,48 @@ import (
 	"strings"
 )
 
-// fold is a place in the tree of the path patterns of a sum. It does for patterns what
-// [Patterns] does for paths: nodes do not see the same paths.
-type fold struct {
-	children map[string]*fold
+// foldNode is a node in the tree of the path patterns of a sum. It does for patterns what
+// [Patterns] does for paths: sidecars do not see the same paths.
+type foldNode struct {
+	children map[string]*foldNode
 	// patterns are those that end here.
 	patterns []string
 	// weight is that of the patterns here and below.
 	weight int64
 }
 
-// maxInner is how many words of an inner place a sum has: each of its nodes has up to 16 of
+// maxInner is how many words of an inner node a sum has: each of its sidecars has up to 16 of
 // them, and mostly the same ones.
 const maxInner = 2 * maxChildren
 
 // foldPatterns folds words to `*` where there are too many, and returns what each pattern that
 // changes becomes. Of the first segments 64 are left: by turns that of the best group, as ranked
-// has their patterns, and that of most weight. Of another place with more than 32 words, those
-// are left that have much of the weight. crowds are those of a node: of such a place, words that
+// has their patterns, and that of most weight. Of another node with more than 32 words, those
+// are left that have much of the weight. crowds are those of a sidecar: of such a node, words that
 // the node has taken the name from are left if they have.
 func foldPatterns(patterns map[string]int64, ranked func() []string, crowds map[string]crowd) map[string]string {
-	root := &fold{}
+	root := &foldNode{}
 	for p, weight := range patterns {
 		if p == "" || strings.HasPrefix(p, "/") {
 			root.add(p, weight)
 		}
 	}
-	out := folding{to: make(map[string]string), ranked: ranked, crowds: crowds}
-	out.walk("", []*fold{root})
+	out := patternFolds{to: make(map[string]string), ranked: ranked, crowds: crowds}
+	out.walk("", []*foldNode{root})
 	return out.to
 }
 
 // add adds a pattern, with what it weighs.
-func (f *fold) add(pattern string, weight int64) {
+func (f *foldNode) add(pattern string, weight int64) {
 	f.weight += weight
 	for rest := pattern; rest != ""; {
 		segment, after, more := strings.Cut(rest[1:], "/")
 		next := f.children[segment]
 		if next == nil {
 			if f.children == nil {
-				f.children = make(map[string]*fold)
+				f.children = make(map[string]*foldNode)
 			}
-			next = &fold{}
+			next = &foldNode{}
 			f.children[segment] = next
 		}
 		f, rest = next, ""
@@ -59,17 +59,17 @@ func (f *fold) add(pattern string, weight int64) {
 	f.patterns = append(f.patterns, pattern)
 }
 
-// folding is what patterns are folded to.
-type folding struct {
+// patternFolds is what patterns are folded to.
+type patternFolds struct {
 	// to :: pattern → what it is folded to. It has those alone that are.
 	to     map[string]string
 	ranked func() []string
 	crowds map[string]crowd
 }
 
-// walk folds what is below a place. The nodes are those that are the same place by now.
-func (out *folding) walk(path string, nodes []*fold) {
-	children := make(map[string][]*fold)
+// walk folds what is below a node. The nodes are those that are the same node by now.
+func (out *patternFolds) walk(path string, nodes []*foldNode) {
+	children := make(map[string][]*foldNode)
 	for _, n := range nodes {
 		for _, p := range n.patterns {
 			if p != path {
@@ -89,14 +89,14 @@ func (out *folding) walk(path string, nodes []*fold) {
 	}
 }
 
-// word is a segment of a place of a sum.
+// word is a segment of a node of a sum.
 type word struct {
 	segment string
 	weight  int64
 }
 
 // wordsOf returns the segments that are not `*`, those of most weight first.
-func wordsOf(children map[string][]*fold) []word {
+func wordsOf(children map[string][]*foldNode) []word {
 	words := make([]word, 0, len(children))
 	for segment, nodes := range children {
 		if segment == anySegment || segment == anyRest {
@@ -114,8 +114,8 @@ func wordsOf(children map[string][]*fold) []word {
 	return words
 }
 
-// unnamed returns the words of a place that lose their names.
-func (out *folding) unnamed(path string, words []word) []string {
+// unnamed returns the words of a node that lose their names.
+func (out *patternFolds) unnamed(path string, words []word) []string {
 	crowd, crowded := out.crowds[path]
 	switch {
 	case path == "" && len(words) > maxFirst:

@@ -16,7 +16,7 @@ import (
 const (
 	// maxGroups is how many groups of differences are kept of a pair.
 	maxGroups = 200
-	// maxReasons is how many reasons of otherwise equal groups are told apart: a policy may write
+	// maxReasons is how many reasons of otherwise equal groups are kept apart: a policy may write
 	// one for each caller. The others are one group, with manyReasons in their place.
 	maxReasons  = 8
 	manyReasons = "(one of many reasons)"
@@ -88,14 +88,14 @@ type group struct {
 	causes      []*evidencepb.Cause
 }
 
-// request counts a request. It reports whether somebody should find out the causes: they are not
+// request counts a request of a caller. It reports whether somebody should find out the causes: they are not
 // known, and the request is an example, or so many were counted since the last time as before
-// it: whoever was asked may have been too busy.
-func (g *group) request(r *authz.Request, o *Outcome, at int64) (explain bool) {
+// it: the examiner may have been too busy.
+func (g *group) request(r *authz.Request, o *Outcome, by caller, at int64) (explain bool) {
 	g.count++
 	g.first, g.last = earlier(g.first, at), max(g.last, at)
-	if hash, ok := callerOf(r.Principal, o.labels); ok {
-		g.callers.add(hash)
+	if by.known {
+		g.callers.add(by.hash)
 	}
 	example := g.exemplify(r, o, at)
 	return len(g.causes) == 0 && (example || g.count&(g.count-1) == 0)

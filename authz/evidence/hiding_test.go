@@ -151,7 +151,7 @@ func TestAnyPathsInAnyOrder(t *testing.T) {
 		asked := int64(0)
 		for range 4 {
 			patterns := evidence.NewPatterns()
-			tally := evidence.NewTally(experiment, "uid", "etag", patterns)
+			tally := evidence.NewTally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, patterns)
 			for i := range 4000 {
 				one := randomRequest(r)
 				switch r.IntN(4) {
@@ -170,8 +170,8 @@ func TestAnyPathsInAnyOrder(t *testing.T) {
 					checkSize(t, e, evidence.MaxRecord)
 				}
 			}
-			if places, made := patterns.Size(); places > 3*1024 || made > 3*2048 || places < 0 || made < 0 {
-				t.Errorf("seed %d: there are %d places and %d patterns", seed, places, made)
+			if nodes, made := patterns.Size(); nodes > 3*1024 || made > 3*2048 || nodes < 0 || made < 0 {
+				t.Errorf("seed %d: there are %d nodes and %d patterns", seed, nodes, made)
 			}
 			all = append(all, tally.Snapshot(begun))
 		}
@@ -260,7 +260,7 @@ func TestUserNamesAreOne(t *testing.T) {
 	}
 }
 
-// TestFewNamesChangeInASecond: whoever sends paths that are all asked for more often than those
+// TestFewNamesChangeInASecond: anyone who sends paths that are all asked for more often than those
 // before makes 64 changes a second.
 func TestFewNamesChangeInASecond(t *testing.T) {
 	patterns, now := evidence.NewPatterns(), begun

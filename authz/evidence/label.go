@@ -31,8 +31,8 @@ type frequency struct{ count, missed int64 }
 func (f frequency) most() int64 { return f.count + f.missed }
 
 // label counts the values of a label. Beyond maxValues a value takes the place of the rarest one
-// once a sketch says that it is there more often: whoever sends ever other values takes it from
-// nobody.
+// once a sketch says that it is there more often: a caller that always sends another value displaces
+// none.
 type label struct {
 	total  int64
 	values map[string]frequency
@@ -69,7 +69,7 @@ func (l *label) contest(value string) {
 		return
 	}
 	delete(l.values, rarest)
-	l.unnamed.add(0, rarest, uint32(min(least.most(), math.MaxUint32/2))) //nolint:gosec // bounded
+	l.unnamed.add(0, rarest, uint32(min(least.most(), math.MaxUint32/2))) // bounded
 	l.values[strings.Clone(value)] = frequency{1, asked - 1}
 }
 

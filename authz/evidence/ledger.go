@@ -12,8 +12,9 @@ import (
 // for before its tally is final.
 const lateTime = 2 * time.Second
 
-// staleTime is for how long the store may be away before what it was not told is given up. It knows
-// for longer that a tally is over, and takes none for over that was published within that time.
+// staleTime is for how long the store may be away before the sidecar gives up what it could not publish. It is
+// less than the time for which the store remembers that a tally is over, and less than that after which the
+// store takes a silent tally for over.
 const staleTime = authz.TallyKept / 4
 
 // Ledger has the tallies of a sidecar: those of experiments that are ACTIVE, and those of which
@@ -35,17 +36,16 @@ func NewLedger(started time.Time) *Ledger {
 	return &Ledger{patterns: make(map[string]*Patterns), started: started, clock: func() time.Time { return time.Now().Round(0) }}
 }
 
-// Tally returns a new tally of an experiment: its resource name, its unique ID, and the etag of
-// its content. Its patterns are shared with the other experiments of the policy. It is not
+// Tally returns a new tally of a content of an experiment. Its patterns are shared with the other experiments of the policy. It is not
 // published before Follow has it.
-func (l *Ledger) Tally(experiment, uid, etag string) *Tally {
+func (l *Ledger) Tally(of Content) *Tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	policy := string(authz.ResourceName(experiment).Policy())
+	policy := string(authz.ResourceName(of.Experiment).Policy())
 	if l.patterns[policy] == nil {
 		l.patterns[policy] = NewPatterns()
 	}
-	t := NewTally(experiment, uid, etag, l.patterns[policy])
+	t := NewTally(of, l.patterns[policy])
 	t.started, t.answered = l.started, l.clock()
 	return t
 }
@@ -78,7 +78,7 @@ func (l *Ledger) follow(active []Active) {
 	for _, a := range active {
 		l.drop(a.Tally)
 		a.Tally.begin(a.PolicyEtag, now)
-		policies[string(authz.ResourceName(a.Tally.experiment).Policy())] = a.Tally.patterns
+		policies[string(authz.ResourceName(a.Tally.content.Experiment).Policy())] = a.Tally.patterns
 	}
 	for _, before := range l.active {
 		if t := before.Tally; !slices.ContainsFunc(active, func(a Active) bool { return a.Tally == t }) {
@@ -145,8 +145,8 @@ func (l *Ledger) Refused(tally string, serial int64) {
 	}
 }
 
-// Fresh reports whether there are comparisons of a tally of which none was ever due: whoever
-// has just started an experiment waits for the first of them.
+// Fresh reports whether a tally has comparisons and none was published yet: a user who has just
+// started the experiment waits for the first of them.
 func (l *Ledger) Fresh() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,8 +160,8 @@ func (l *Ledger) Unfinished() bool {
 	return l.closed && len(l.ended) > 0
 }
 
-// Changed reports whether a tally has more to tell beside counts than when it was due last:
-// causes that were found, or rules that were exercised.
+// Changed reports whether a tally has something new besides counts since it was due last: causes that
+// were found, or items that were shown.
 func (l *Ledger) Changed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

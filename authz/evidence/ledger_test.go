@@ -24,9 +24,9 @@ type store struct {
 	started time.Time
 	tallies map[string]published
 	// over :: tally → serial at which it was over, and when that was seen.
-	over    map[string]int64
-	overAt  map[string]time.Time
-	settled *evidencepb.Evidence
+	over      map[string]int64
+	overAt    map[string]time.Time
+	compacted *evidencepb.Evidence
 	// gone says that the experiment is.
 	gone bool
 }
@@ -40,7 +40,7 @@ type published struct {
 func newStore(t *testing.T, now func() time.Time) *store {
 	return &store{
 		t: t, now: now, tallies: map[string]published{}, over: map[string]int64{}, overAt: map[string]time.Time{},
-		settled: &evidencepb.Evidence{},
+		compacted: &evidencepb.Evidence{},
 	}
 }
 
@@ -59,8 +59,8 @@ func (s *store) publish(of []authz.PublishedEvidence) map[string]int64 {
 	return refused
 }
 
-// settle adds up the tallies that are over, as the control plane does.
-func (s *store) settle() {
+// compact adds up the tallies that are over, as the control plane does.
+func (s *store) compact() {
 	for tally, at := range s.overAt {
 		if s.now().Sub(at) >= authz.TallyKept {
 			delete(s.over, tally)
@@ -71,7 +71,7 @@ func (s *store) settle() {
 		e, age := s.decode(p.PublishedEvidence), s.now().Sub(p.at)
 		later := s.started.After(e.GetStartTime().AsTime())
 		if e.GetFinal() || later && age >= time.Minute || age >= authz.TallyKept/2 {
-			merge(s.settled, e)
+			merge(s.compacted, e)
 			s.over[tally], s.overAt[tally] = p.Serial, s.now()
 			delete(s.tallies, tally)
 		}
@@ -91,7 +91,7 @@ func (s *store) decode(e authz.PublishedEvidence) *evidencepb.Evidence {
 
 // sum is all that the store has.
 func (s *store) sum() *evidencepb.Evidence {
-	out := proto.CloneOf(s.settled)
+	out := proto.CloneOf(s.compacted)
 	for _, e := range s.tallies {
 		merge(out, s.decode(e.PublishedEvidence))
 	}
@@ -126,7 +126,7 @@ func newCounting(t *testing.T, seed uint64) *counting {
 func (c *counting) start() {
 	c.ledger, c.dueAt, c.started = evidence.NewLedger(c.now), make(map[string]int64), c.now
 	c.ledger.SetClock(func() time.Time { return c.now })
-	c.tally = c.ledger.Tally(experiment, "uid", "etag")
+	c.tally = c.ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"})
 	c.follow()
 }
 
@@ -188,7 +188,7 @@ func (c *counting) step() {
 	c.now = c.now.Add(time.Second)
 	switch c.random.IntN(16) {
 	case 0:
-		c.settle()
+		c.compact()
 	case 1: // the store is away
 		c.due()
 	case 2, 3: // the answer is lost
@@ -289,13 +289,13 @@ func TestCutOffForLong(t *testing.T) {
 			c.now = c.now.Add(time.Hour)
 			counted()
 			c.ledger.Due(time.Second)
-			c.settle()
+			c.compact()
 		}
 		c.publish()
 		c.now = c.now.Add(time.Hour)
-		c.settle()
+		c.compact()
 		c.drain()
-		c.settle()
+		c.compact()
 		sum := totalsOf(c.sum())
 		got, lost := requests(sum.Counts), sum.Drops["lost"]
 		if got+lost != n || hours < 12 && lost != 0 || hours > 12 && got < 3 {
@@ -317,13 +317,13 @@ func TestAFinalPublicationWhoseAnswerIsLost(t *testing.T) {
 		count(c.tally, "live0", one)
 		c.store.publish(c.due()) // the answer is lost
 		if folded {
-			c.settle()
+			c.compact()
 		}
 		count(c.tally, "live0", one) // it was under way all the time
 		c.follow()
 		count(c.tally, "live0", one)
 		c.publish()
-		c.settle()
+		c.compact()
 		c.drain()
 		if sum := totalsOf(c.sum()); requests(sum.Counts) != 4 || sum.Counts.GetDropped() != 0 {
 			t.Errorf("there are %v, want 4 requests", sum.Counts)
@@ -342,7 +342,7 @@ func TestATallyThatTheStoreTookForOver(t *testing.T) {
 	c.publish()
 	c.now = c.now.Add(2 * time.Minute)
 	c.started = c.now
-	c.settle()
+	c.compact()
 	count(c.tally, "live0", one)
 	c.publish()
 	count(c.tally, "live0", one)
@@ -356,11 +356,11 @@ func TestATallyThatTheStoreTookForOver(t *testing.T) {
 func TestATallyThatIsOverIsPublishedOnceMore(t *testing.T) {
 	now, ledger := begun, evidence.NewLedger(begun)
 	ledger.SetClock(func() time.Time { return now })
-	tally := ledger.Tally(experiment, "uid", "etag")
+	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"})
 	if got := ledger.Due(time.Second); len(got) != 0 {
 		t.Fatalf("%d tallies are due before they are followed, want none", len(got))
 	}
-	next := ledger.Tally(experiment, "uid", "changed")
+	next := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "changed"})
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live"}})
 	count(tally, "live", request{path: "/", live: allowed, experiment: denied})
 	if !ledger.Fresh() {
@@ -407,7 +407,7 @@ func TestATallyThatIsOverIsPublishedOnceMore(t *testing.T) {
 func TestActiveTimeIsThatOfEachPair(t *testing.T) {
 	now, ledger := begun, evidence.NewLedger(begun)
 	ledger.SetClock(func() time.Time { return now })
-	tally := ledger.Tally(experiment, "uid", "etag")
+	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"})
 	for _, etag := range []string{"one", "two"} {
 		ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: etag}})
 		now = now.Add(30 * time.Second)
@@ -430,7 +430,7 @@ func TestActiveTimeIsThatOfEachPair(t *testing.T) {
 func TestWhatIsExaminedIsAsOfNow(t *testing.T) {
 	now, ledger := begun, evidence.NewLedger(begun)
 	ledger.SetClock(func() time.Time { return now })
-	tally := ledger.Tally(experiment, "uid", "etag")
+	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"})
 	pending, unexamined := int64(7), int64(2)
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live", Refresh: func(s *evidence.Sum) {
 		s.SetExamined("live", pending, unexamined)

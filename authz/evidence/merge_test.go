@@ -39,7 +39,7 @@ func randomRequest(r *rand.Rand) request {
 
 // merge adds evidence to other evidence of these tests.
 func merge(into *evidencepb.Evidence, from ...*evidencepb.Evidence) {
-	sum := evidence.NewSum(experiment, "uid", "etag", nil)
+	sum := evidence.NewSum(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, nil)
 	for _, e := range append([]*evidencepb.Evidence{proto.CloneOf(into)}, from...) {
 		sum.Add(e)
 	}
@@ -167,7 +167,7 @@ func mergeRandomly(r *rand.Rand, of []*evidencepb.Evidence) *evidencepb.Evidence
 
 // TestEvidenceOfAnotherContentIsNotMerged has another etag.
 func TestEvidenceOfAnotherContentIsNotMerged(t *testing.T) {
-	one, other := newTally(), evidence.NewTally(experiment, "uid", "changed", evidence.NewPatterns())
+	one, other := newTally(), evidence.NewTally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "changed"}, evidence.NewPatterns())
 	count(one, "live", request{path: "/", live: allowed, experiment: denied})
 	count(other, "live", request{path: "/", live: allowed, experiment: denied})
 	sum := &evidencepb.Evidence{}

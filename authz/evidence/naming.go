@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// maxChildren is how many words of a place have a name, beside those of the first segment.
+	// maxChildren is how many words of a node have a name, next to those of the first segment.
 	maxChildren = 16
 	// maxFirst is how many first segments a sum names: a gateway has more services than a
 	// service has verbs. A node tries maxTried, for a sum to choose from, as long as half of the
-	// places are free.
+	// nodes are free.
 	maxFirst = 64
 	maxTried = 256
-	// Of a place with more words than names, a word keeps its name while it has one in keepShare
+	// Of a node with more words than names, a word keeps its name while it has one in keepShare
 	// of the requests of all words that have not more than it, and gets one with one in
 	// enterShare of those that have none, and minHeavy requests. So ids that look like words
-	// are `*`, all of them, and the words beside them are not.
+	// are `*`, all of them, and the words next to them are not.
 	keepShare  = 20
 	enterShare = 10
 	minHeavy   = 4
@@ -29,25 +29,25 @@ const (
 	halfLife   = 10 * time.Minute
 )
 
-// names is how many words of a place may have a name.
-func (s *Patterns) names(at *place) int {
+// names is how many words of a node may have a name.
+func (s *Patterns) names(at *pathNode) int {
 	switch {
 	case at != s.root:
 		return maxChildren
-	case s.places < maxPlaces/2:
+	case s.nodes < maxNodes/2:
 		return maxTried
 	}
 	return maxFirst
 }
 
-// room reports whether there is room for another name at a place.
-func (s *Patterns) room(at *place) bool {
-	return len(at.children) < s.names(at) && s.places < maxPlaces
+// room reports whether there is room for another name at a node.
+func (s *Patterns) room(at *pathNode) bool {
+	return len(at.children) < s.names(at) && s.nodes < maxNodes
 }
 
 // enter reports whether a word that was asked for so often gets a name, for which another one
 // may have to go. If not, it says how often a word must be asked for.
-func (s *Patterns) enter(at *place, asked int64) bool {
+func (s *Patterns) enter(at *pathNode, asked int64) bool {
 	at.crowded = at.crowded || len(at.children) >= s.names(at)
 	need, may := int64(1), true
 	if at != s.root && at.crowded && len(at.children) < maxChildren {
@@ -56,7 +56,7 @@ func (s *Patterns) enter(at *place, asked int64) bool {
 	if asked >= need && len(at.children) >= s.names(at) {
 		need, may = s.replace(s.lightest(at), at, asked)
 	}
-	if asked >= need && may && s.places >= maxPlaces {
+	if asked >= need && may && s.nodes >= maxNodes {
 		if s.leaves == nil {
 			s.leaves = lightOf(s.root.appendLeaves([]light{}))
 		}
@@ -66,9 +66,9 @@ func (s *Patterns) enter(at *place, asked int64) bool {
 	return asked >= need && may
 }
 
-// light is a word that may lose its name, of a place, with what it weighed in this second.
+// light is a word that may lose its name, of a node, with what it weighed in this second.
 type light struct {
-	from, word *place
+	from, word *pathNode
 	weight     int64
 }
 
@@ -78,10 +78,10 @@ func lightOf(all []light) []light {
 	return all[:min(len(all), maxChanges)]
 }
 
-// replace takes the name from the lightest word for one below a place that was asked for so
+// replace takes the name from the lightest word for one below a node that was asked for so
 // often, if it weighs less, and if there may be another change. It returns how often the word
 // must be asked for.
-func (s *Patterns) replace(least *[]light, at *place, asked int64) (need int64, done bool) {
+func (s *Patterns) replace(least *[]light, at *pathNode, asked int64) (need int64, done bool) {
 	for need = 1; len(*least) > 0; *least = (*least)[1:] {
 		next := (*least)[0]
 		if need = next.weight + 1; asked < need {
@@ -105,8 +105,8 @@ func (s *Patterns) mayChange() bool {
 	return s.changes <= maxChanges
 }
 
-// lightest returns the words of a place that weigh least, of the root as of this second.
-func (s *Patterns) lightest(at *place) *[]light {
+// lightest returns the words of a node that weigh least, of the root as of this second.
+func (s *Patterns) lightest(at *pathNode) *[]light {
 	if at == s.root && s.first != nil {
 		return &s.first
 	}
@@ -122,19 +122,19 @@ func (s *Patterns) lightest(at *place) *[]light {
 	return &least
 }
 
-// judge takes the names of an inner place from words that are no more than the many that have
+// judge takes the names of an inner node from words that are no more than the many that have
 // none.
-func (s *Patterns) judge(at *place) {
+func (s *Patterns) judge(at *pathNode) {
 	if at == s.root {
 		at.limit.Store(math.MaxInt64)
 		return
 	}
-	weights, all := make(map[*place]int64, len(at.children)), at.lost.Load()
+	weights, all := make(map[*pathNode]int64, len(at.children)), at.lost.Load()
 	for _, c := range at.children {
 		weights[c] = max(1, c.weight())
 		all += weights[c]
 	}
-	children := slices.SortedFunc(slices.Values(at.children), func(a, b *place) int { return cmp.Compare(weights[b], weights[a]) })
+	children := slices.SortedFunc(slices.Values(at.children), func(a, b *pathNode) int { return cmp.Compare(weights[b], weights[a]) })
 	for i, c := range children {
 		if weights[c]*keepShare >= all {
 			all -= weights[c]
@@ -151,9 +151,9 @@ func (s *Patterns) judge(at *place) {
 	at.limit.Store(lost + max(4, lost/8))
 }
 
-// name makes the place of a word, which was asked for so often before.
-func (s *Patterns) name(at *place, segment string, before int64) *place {
-	child := s.place(at, segment)
+// name makes the node of a word, which was asked for so often before.
+func (s *Patterns) name(at *pathNode, segment string, before int64) *pathNode {
+	child := s.newNode(at, segment)
 	child.credit, child.late = before, at.late || at.lostEver.Load() > 0
 	at.children = append(at.children, child)
 	if at.index != nil {
@@ -163,27 +163,27 @@ func (s *Patterns) name(at *place, segment string, before int64) *place {
 }
 
 // unname takes the name from a word: those who ask for it are counted as `*` from now on.
-func (s *Patterns) unname(at, child *place) {
-	at.children = slices.DeleteFunc(at.children, func(c *place) bool { return c == child })
+func (s *Patterns) unname(at, child *pathNode) {
+	at.children = slices.DeleteFunc(at.children, func(c *pathNode) bool { return c == child })
 	if at.index != nil {
 		delete(at.index, child.segment)
 	}
 	word, _ := wordOf(child.segment)
 	weight := child.weight()
-	s.unnamed.add(at.salt, word, uint32(min(weight, math.MaxUint32/2))) //nolint:gosec // bounded
+	s.unnamed.add(at.salt, word, uint32(min(weight, math.MaxUint32/2))) // bounded
 	at.lose(weight)
 	s.remove(child)
 }
 
-// remove counts a place and all below it out.
-func (s *Patterns) remove(p *place) {
+// remove counts a node and all below it out.
+func (s *Patterns) remove(p *pathNode) {
 	p.gone = true
-	s.places--
+	s.nodes--
 	s.made -= len(p.patterns)
 	p.each(s.remove)
 }
 
-// crowd is what is known of the words of a place of which not all have a name.
+// crowd is what is known of the words of a node of which not all have a name.
 type crowd struct {
 	// lost is how many requests had a word without a name.
 	lost int64
@@ -191,17 +191,17 @@ type crowd struct {
 	named map[string]bool
 }
 
-// crowds :: path of a place → its words, of the places where not all have a name; but of the
+// crowds :: path of a node → its words, of the nodes where not all have a name; but of the
 // first segment none.
 func (s *Patterns) crowds() map[string]crowd {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	out := make(map[string]crowd)
-	s.root.each(func(c *place) { c.addCrowds(out) })
+	s.root.each(func(c *pathNode) { c.addCrowds(out) })
 	return out
 }
 
-func (p *place) addCrowds(out map[string]crowd) {
+func (p *pathNode) addCrowds(out map[string]crowd) {
 	if lost := p.lostEver.Load(); lost > 0 {
 		c := crowd{lost, make(map[string]bool, len(p.children))}
 		for _, child := range p.children {
@@ -209,5 +209,5 @@ func (p *place) addCrowds(out map[string]crowd) {
 		}
 		out[p.path] = c
 	}
-	p.each(func(c *place) { c.addCrowds(out) })
+	p.each(func(c *pathNode) { c.addCrowds(out) })
 }

@@ -11,7 +11,7 @@ import (
 // TestNewsOfATallyAreNotLost: the first comparison is fresh though the tally was published before it had any, and
 // what is new while a publication is made is told with the next one.
 func TestNewsOfATallyAreNotLost(t *testing.T) {
-	tally := evidence.NewTally("policies/web/experiments/next", "uid", "2", evidence.NewPatterns())
+	tally := evidence.NewTally(evidence.Content{Experiment: "policies/web/experiments/next", UID: "uid", Etag: "2"}, evidence.NewPatterns())
 	during := func(*evidence.Sum) {}
 	ledger := evidence.NewLedger(time.Now())
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "1", Refresh: func(s *evidence.Sum) { during(s) }}})
@@ -21,7 +21,7 @@ func TestNewsOfATallyAreNotLost(t *testing.T) {
 		}
 	}
 	publish()
-	allowed := authz.Decision{Verdict: authz.Allow}
+	allowed := authz.Decision{Effect: authz.Allow}
 	tally.Count("1", evidence.Comparison{
 		Request: &authz.Request{Method: "GET", Path: "/"}, Pattern: tally.Patterns().Of("GET", "/"),
 		Outcome: evidence.NewOutcome(authz.Unchanged, allowed, allowed, nil),

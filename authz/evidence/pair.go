@@ -10,11 +10,9 @@ import (
 )
 
 const (
-	// maxEndpoints, maxRules, maxDrops and maxChangedData are bounds of a pair.
-	maxEndpoints   = 1024
-	maxRules       = 512
-	maxDrops       = 32
-	maxChangedData = 20
+	// maxEndpoints and maxDrops are bounds of a pair.
+	maxEndpoints = 1024
+	maxDrops     = 32
 	// slack is how many times as many groups and endpoints there may be between two times at which
 	// a pair is bounded.
 	slack = 2
@@ -28,24 +26,34 @@ type pair struct {
 	drops       map[string]int64
 	active      []span
 	first, last int64
-	endpoints   map[endpoint]*passes
+	endpointCounts
+	groups      map[groupID]*group
+	other       map[kind]int64
+	labels      map[labelID]*label
+	populations populations
+	// hours are those of the requests compared.
+	hours week
+	// items are what requests have shown of the items in which the policies differ.
+	items []*evidencepb.Items
+	noise *evidencepb.Noise
+	progress
+}
+
+// endpointCounts are the requests of a pair by method and path pattern.
+type endpointCounts struct {
+	endpoints map[endpoint]*passes
 	// found are the endpoints of patterns, until the pair is bounded: a pointer is found faster.
 	found          map[*Pattern]*passes
 	otherEndpoints int64
-	groups         map[groupID]*group
-	other          map[kind]int64
-	labels         map[labelID]*label
-	// callers are those of requests that one of the policies allows.
-	callers   callers
-	rules     map[ruleID]*evidencepb.Rule
-	moreRules int64
-	noise     *evidencepb.Noise
-	changed   map[string]bool
 	// folded is when requests of a name were last added to those of `*`, in Unix milliseconds.
 	folded int64
+}
+
+// progress is what was not examined or compared, or not yet.
+type progress struct {
 	// unexamined is of evidence that was added, and of earlier times; now is as of now.
 	unexamined int64
-	now        examining
+	now        examinations
 	// waiting are the requests that wait to be compared, as of now.
 	waiting weighted
 }
@@ -60,21 +68,14 @@ func (n *passes) add(more passes) {
 	n.since = max(n.since, more.since)
 }
 
-// examining is how many requests are still to be evaluated for coverage, and how many could not be.
-type examining struct{ pending, unexamined int64 }
-
-// ruleID is what tells a rule from others.
-type ruleID struct {
-	side       int32
-	file, name string
-	line       int32
-}
+// examinations is how many requests are still to be examined, and how many could not be.
+type examinations struct{ pending, unexamined int64 }
 
 func newPair() *pair {
 	return &pair{
-		drops: make(map[string]int64), endpoints: make(map[endpoint]*passes), found: make(map[*Pattern]*passes), groups: make(map[groupID]*group),
-		other: make(map[kind]int64), labels: make(map[labelID]*label), callers: callers{fine: true}, rules: make(map[ruleID]*evidencepb.Rule),
-		changed: make(map[string]bool),
+		drops: make(map[string]int64), groups: make(map[groupID]*group),
+		endpointCounts: endpointCounts{endpoints: make(map[endpoint]*passes), found: make(map[*Pattern]*passes)},
+		other:          make(map[kind]int64), labels: make(map[labelID]*label), populations: newPopulations(),
 	}
 }
 
@@ -100,9 +101,13 @@ func (p *pair) compared(c Comparison, at int64) (explain bool) {
 	}
 	if e.count++; o.cell.allowed() {
 		e.allowed++
-		if hash, ok := callerOf(c.Request.Principal, o.labels); ok {
-			p.callers.add(hash)
-		}
+	}
+	if o.cell != liveFailed {
+		p.hours.add(at)
+	}
+	by := callerOf(c.Request.Principal, o.labels)
+	if by.known {
+		p.populations.request(o.cell, by.hash)
 	}
 	if o.kind == unchanged {
 		return false
@@ -110,7 +115,7 @@ func (p *pair) compared(c Comparison, at int64) (explain bool) {
 	for _, l := range o.labels {
 		p.labelled(labelID{l.Name, int32(o.kind)}, l.Value)
 	}
-	return p.differing(c.group()).request(c.Request, o, at)
+	return p.differing(c.group()).request(c.Request, o, by, at)
 }
 
 // endpoint returns what is counted of a pattern.
@@ -205,30 +210,15 @@ func (p *pair) decidedTwice(d authz.Difference) {
 	p.addNoise(m)
 }
 
-// covered sets what is known of the rules and the data in which the policies differ.
-func (p *pair) covered(rules []*evidencepb.Rule, more int64, changedData []string) {
-	p.rules, p.moreRules = make(map[ruleID]*evidencepb.Rule), more+int64(max(0, len(rules)-maxRules))
-	for _, r := range rules[:min(maxRules, len(rules))] {
-		p.rule(&evidencepb.Rule{
-			Side: r.GetSide(), File: clip(r.GetFile(), maxFile), Line: r.GetLine(), Name: clip(r.GetName(), maxRule),
-			EvaluatedTrue: r.GetEvaluatedTrue(), EvaluatedFalse: r.GetEvaluatedFalse(),
-		})
-	}
-	clear(p.changed)
-	for _, path := range changedData[:min(maxChangedData, len(changedData))] {
-		p.changed[clip(path, maxDataRef)] = true
-	}
-}
-
 // waits sets how many requests wait to be compared, and how many they stand for.
 func (p *pair) waits(n, weight int64) {
 	p.waiting = weighted{counts{dropped: n}, counts{dropped: weight}, counts{dropped: weight}}
 }
 
-// endExamining says that no request is evaluated for coverage any more.
-func (p *pair) endExamining() {
+// endExaminations says that no request is examined any more.
+func (p *pair) endExaminations() {
 	p.unexamined += p.now.pending + p.now.unexamined
-	p.now = examining{}
+	p.now = examinations{}
 }
 
 // add adds what was compared.
@@ -250,17 +240,14 @@ func (p *pair) add(m *evidencepb.Pair) {
 	for _, l := range m.GetLabels() {
 		p.addLabel(labelID{l.GetLabel(), l.GetKind()}, labelOf(l))
 	}
-	p.callers.addStored(m.GetCallers())
-	for _, r := range m.GetRules() {
-		p.rule(r)
+	p.populations.addStored(m)
+	p.hours.addStored(m.GetHours())
+	for _, list := range m.GetItems() {
+		p.items = addItems(p.items, list)
 	}
-	p.moreRules = max(p.moreRules, m.GetMoreRules())
 	p.now.pending += m.GetPending()
 	p.unexamined += m.GetUnexamined()
 	p.addNoise(m.GetNoise())
-	for _, path := range m.GetChangedData() {
-		p.changed[path] = true
-	}
 }
 
 // addEndpoints adds endpoints. Of one that only one side has, the other may have taken the name.
@@ -317,17 +304,6 @@ func (p *pair) addLabel(id labelID, l *label) {
 	}
 }
 
-// rule adds what is known of a rule: what was ever evaluated stays so.
-func (p *pair) rule(r *evidencepb.Rule) {
-	id := ruleID{r.GetSide(), r.GetFile(), r.GetName(), r.GetLine()}
-	known := p.rules[id]
-	p.rules[id] = &evidencepb.Rule{
-		Side: r.GetSide(), File: r.GetFile(), Line: r.GetLine(), Name: r.GetName(),
-		EvaluatedTrue:  r.GetEvaluatedTrue() || known.GetEvaluatedTrue(),
-		EvaluatedFalse: r.GetEvaluatedFalse() || known.GetEvaluatedFalse(),
-	}
-}
-
 func (p *pair) addNoise(m *evidencepb.Noise) {
 	if m == nil {
 		return
@@ -355,17 +331,6 @@ func (p *pair) bound(crowds map[string]crowd) {
 		p.drops["other"] += p.drops[reason]
 		delete(p.drops, reason)
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(p.rules), ruleID.compare)[min(maxRules, len(p.rules)):] {
-		delete(p.rules, id)
-		p.moreRules++
-	}
-	for _, path := range slices.Sorted(maps.Keys(p.changed))[min(maxChangedData, len(p.changed)):] {
-		delete(p.changed, path)
-	}
-}
-
-func (a ruleID) compare(b ruleID) int {
-	return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name))
 }
 
 // patterns :: path pattern → what it weighs: its requests; those that differ count twice, for they
@@ -455,13 +420,14 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 	m := &evidencepb.Pair{
 		PolicyEtag: policyEtag, Drops: maps.Clone(p.drops), Active: spanMessages(p.active),
 		FirstTime: timeMessage(p.first), LastTime: timeMessage(p.last), Other: make(map[int32]int64), OtherEndpoints: p.otherEndpoints,
-		Callers: p.callers.stored(), MoreRules: p.moreRules, Noise: p.noise,
+		Hours: p.hours.stored(), Items: p.items, Noise: p.noise,
 		Pending: p.now.pending, Unexamined: p.unexamined + p.now.unexamined,
-		ChangedData: slices.Sorted(maps.Keys(p.changed)), Folded: p.folded,
+		Folded: p.folded,
 	}
 	requests := p.requests
 	requests.add(p.waiting)
 	requests.set(m)
+	p.populations.set(m)
 	if n := p.waiting.counts[dropped]; n > 0 {
 		m.Drops[Waiting] = n
 	}
@@ -479,9 +445,6 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 	}) {
 		m.Labels = append(m.Labels, p.labels[id].message(id))
-	}
-	for _, id := range slices.SortedFunc(maps.Keys(p.rules), ruleID.compare) {
-		m.Rules = append(m.Rules, p.rules[id])
 	}
 	return m
 }

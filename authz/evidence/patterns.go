@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// maxDepth is how many segments of a path are told apart.
+	// maxDepth is how many segments of a path are kept apart.
 	maxDepth = 12
-	// maxPlaces and maxPatterns bound what is kept, whatever paths there are. A few more of
+	// maxNodes and maxPatterns bound what is kept, whatever paths there are. A few more of
 	// both are made for what is beyond.
-	maxPlaces   = 1024
+	maxNodes    = 1024
 	maxPatterns = 2048
-	// maxMethods is how many methods are told apart beside those of HTTP, and maxMethod how long
+	// maxMethods is how many methods are kept apart, next to those of HTTP, and maxMethod how long
 	// one may be.
 	maxMethods = 24
 	maxMethod  = 32
@@ -28,13 +28,13 @@ const (
 // whatever paths there are. They are safe for concurrent use.
 type Patterns struct {
 	clock func() time.Time
-	// unnamed counts the words without a name, each at its place.
+	// unnamed counts the words without a name, each at its node.
 	unnamed *sketch
 
 	mu sync.RWMutex
 	// root is where paths begin, and elsewhere for those that do not begin with a slash.
-	root, elsewhere *place
-	places, made    int
+	root, elsewhere *pathNode
+	nodes, made     int
 	salts           uint64
 	methods         []string
 	// changes are the names that went to others in the second. first and leaves are the words that
@@ -82,12 +82,16 @@ func (p *Pattern) Path() string { return p.path }
 func NewPatterns() *Patterns {
 	return &Patterns{
 		clock: time.Now, unnamed: newSketch(pathColumns), halved: time.Now(),
-		root: &place{index: make(map[string]*place)}, elsewhere: &place{path: anySegment},
+		root: &pathNode{index: make(map[string]*pathNode)}, elsewhere: &pathNode{path: anySegment},
 	}
 }
 
+// Method is that of a request: of HTTP, or the call of a reservation.
+type Method string
+
 // Of returns the pattern of a request, which it counts. The path has no query.
-func (s *Patterns) Of(method, path string) *Pattern {
+func (s *Patterns) Of(m Method, path string) *Pattern {
+	method := string(m)
 	s.mu.RLock()
 	at, counted := s.find(path)
 	var p *Pattern
@@ -111,9 +115,9 @@ func (s *Patterns) Of(method, path string) *Pattern {
 // segments cuts the first segment off the rest of a path.
 func segments(rest string) (segment, after string, more bool) { return strings.Cut(rest, "/") }
 
-// find returns the place of a path, and counts its words that have no name; nil if it is not
+// find returns the node of a path, and counts its words that have no name; nil if it is not
 // known, or if a word asks for a name. Those of so many segments were counted.
-func (s *Patterns) find(path string) (at *place, counted int) {
+func (s *Patterns) find(path string) (at *pathNode, counted int) {
 	if path == "" {
 		return s.root, 0
 	}
@@ -132,9 +136,9 @@ func (s *Patterns) find(path string) (at *place, counted int) {
 	return at, counted
 }
 
-// child returns the place of a segment, counted if it has no name; nil if it is not known, or
+// child returns the node of a segment, counted if it has no name; nil if it is not known, or
 // if it asks for a name.
-func (s *Patterns) child(p *place, segment string) *place {
+func (s *Patterns) child(p *pathNode, segment string) *pathNode {
 	if c := p.word(segment); c != nil {
 		return c
 	}
@@ -157,9 +161,9 @@ func (s *Patterns) child(p *place, segment string) *place {
 	return p.any
 }
 
-// make returns the place of a path, which it makes if need be. The words of so many segments
+// make returns the node of a path, which it makes if need be. The words of so many segments
 // were counted.
-func (s *Patterns) make(path string, counted int) *place {
+func (s *Patterns) make(path string, counted int) *pathNode {
 	if path == "" {
 		return s.root
 	}
@@ -180,9 +184,9 @@ func (s *Patterns) make(path string, counted int) *place {
 	return at
 }
 
-// below returns the place of a segment below another, which it makes if need be; counted says
+// below returns the node of a segment below another, which it makes if need be; counted says
 // that the sketch has it already.
-func (s *Patterns) below(at *place, segment string, counted bool) *place {
+func (s *Patterns) below(at *pathNode, segment string, counted bool) *pathNode {
 	word, verb := wordOf(segment)
 	if verb && word == "" {
 		return s.any(at)
@@ -229,33 +233,33 @@ func (s *Patterns) tick() {
 	s.root.halve(times)
 }
 
-func (s *Patterns) place(at *place, segment string) *place {
-	s.places++
+func (s *Patterns) newNode(at *pathNode, segment string) *pathNode {
+	s.nodes++
 	s.salts += 0x9E3779B97F4A7C15
-	return &place{path: at.path + "/" + segment, segment: strings.Clone(segment), salt: s.salts, late: at.late}
+	return &pathNode{path: at.path + "/" + segment, segment: strings.Clone(segment), salt: s.salts, late: at.late}
 }
 
-// any returns the place of what is variable. At the bound it is the last one of its path.
-func (s *Patterns) any(at *place) *place {
+// any returns the node of what is variable. At the bound it is the last one of its path.
+func (s *Patterns) any(at *pathNode) *pathNode {
 	if at.any == nil {
-		if s.places >= 2*maxPlaces {
+		if s.nodes >= 2*maxNodes {
 			return s.rest(at)
 		}
-		at.any = s.place(at, anySegment)
+		at.any = s.newNode(at, anySegment)
 	}
 	return at.any
 }
 
-// rest returns the place of all that is below.
-func (s *Patterns) rest(at *place) *place {
+// rest returns the node of all that is below.
+func (s *Patterns) rest(at *pathNode) *pathNode {
 	if at.rest == nil {
-		at.rest = s.place(at, anyRest)
+		at.rest = s.newNode(at, anyRest)
 	}
 	return at.rest
 }
 
-// pattern returns the pattern of a method at a place, which it makes if need be.
-func (s *Patterns) pattern(at *place, method string) *Pattern {
+// pattern returns the pattern of a method at a node, which it makes if need be.
+func (s *Patterns) pattern(at *pathNode, method string) *Pattern {
 	if s.made >= maxPatterns && at.pattern(method) == nil {
 		method = anySegment
 	}

@@ -106,7 +106,7 @@ func TestPatternsAreBounded(t *testing.T) {
 		asking.Go(func() {
 			r := rand.New(rand.NewPCG(seed, 1))
 			for i := range 20_000 {
-				p := patterns.Of(fmt.Sprintf("M%c%c", 'A'+r.IntN(26), 'A'+r.IntN(26)), hostilePath(r))
+				p := patterns.Of(evidence.Method(fmt.Sprintf("M%c%c", 'A'+r.IntN(26), 'A'+r.IntN(26))), hostilePath(r))
 				if p.Path() == "" && p.Method() == "" {
 					t.Errorf("request %d has no pattern", i)
 				}
@@ -114,9 +114,9 @@ func TestPatternsAreBounded(t *testing.T) {
 		})
 	}
 	asking.Wait()
-	places, made := patterns.Size()
-	if places > 4*1024 || made > 2048+4*1024 || places < 0 || made < 0 {
-		t.Errorf("there are %d places and %d patterns, want a few thousand at most", places, made)
+	nodes, made := patterns.Size()
+	if nodes > 4*1024 || made > 2048+4*1024 || nodes < 0 || made < 0 {
+		t.Errorf("there are %d nodes and %d patterns, want a few thousand at most", nodes, made)
 	}
 }
 
@@ -142,8 +142,8 @@ func TestAScannerTakesNoNames(t *testing.T) {
 	if got := patterns.Of("GET", word('r', 1)+"/admin.php").Path(); got != "/*/admin.php" {
 		t.Errorf("in the end a new path is %q, want /*/admin.php", got)
 	}
-	if places, made := patterns.Size(); places > 900 || made > 700 {
-		t.Errorf("there are %d places and %d patterns, want some hundreds", places, made)
+	if nodes, made := patterns.Size(); nodes > 900 || made > 700 {
+		t.Errorf("there are %d nodes and %d patterns, want some hundreds", nodes, made)
 	}
 }
 
@@ -216,14 +216,14 @@ func FuzzPatterns(f *testing.F) {
 			if r.IntN(3) == 0 {
 				path = hostilePath(r)
 			}
-			got := patterns.Of(method, path)
+			got := patterns.Of(evidence.Method(method), path)
 			if !covers(got.Path(), path) || got.Method() != method && got.Method() != "*" {
 				t.Errorf("%q %q is %q %q", method, path, got.Method(), got.Path())
 			}
 			now = now.Add(time.Duration(r.IntN(10)) * time.Minute)
 		}
-		if places, made := patterns.Size(); places < 0 || made < 0 || places > 3*1024 || made > 2*2048 {
-			t.Errorf("there are %d places and %d patterns", places, made)
+		if nodes, made := patterns.Size(); nodes < 0 || made < 0 || nodes > 3*1024 || made > 2*2048 {
+			t.Errorf("there are %d nodes and %d patterns", nodes, made)
 		}
 	})
 }

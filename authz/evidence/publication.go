@@ -13,25 +13,26 @@ import (
 // lost is the reason of comparisons that were made and counted, but could not be published.
 const lost = "lost"
 
-// publishing is what is known of the publications of a tally, under its present ID.
-type publishing struct {
-	// id is the tally's name in the store, where it is published under ever higher serials; 0 is
-	// that of none.
+// publications is what is known of the publications of a tally, under its present ID.
+type publications struct {
+	// id is the tally's name in the store. serial is that of the last publication, and grows with
+	// each; 0 before the first.
 	id     string
 	serial int64
 	// answered is when the store last took a publication, or when the ID began.
 	answered time.Time
-	// requests were counted, sent are those of them in the last publication, and stored those of
-	// which the store said that it has them.
+	// requests: counted under this ID. sent: in the last publication. stored: acknowledged by the
+	// store.
 	requests, sent, stored int64
-	// final is the last publication under an earlier ID, made again until the store has it.
+	// final is the last publication under an earlier ID. It is returned again, unchanged, until the
+	// store has acknowledged it.
 	final *finalPublication
 }
 
 // finalPublication is the last one under an ID.
 type finalPublication struct {
 	authz.PublishedEvidence
-	// made is when, and unstored how many of its requests the store is not known to have.
+	// made is when it was made. unstored: requests in it that the store has not acknowledged.
 	made     time.Time
 	unstored int64
 }
@@ -68,7 +69,7 @@ func (t *Tally) unused() bool { return t.serial == 0 && t.requests == 0 && len(t
 // publication makes the next one. If it is final, another ID begins.
 func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (authz.PublishedEvidence, bool) {
 	if final {
-		t.sum.EndExamining()
+		t.sum.EndExaminations()
 	}
 	e := t.snapshot(now)
 	e.PublishInterval, e.Final = durationpb.New(interval), final
@@ -78,7 +79,7 @@ func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (
 	}
 	t.serial++
 	t.sent = t.requests
-	out := authz.PublishedEvidence{Experiment: t.experiment, UID: t.uid, Tally: t.id, Serial: t.serial, Value: value}
+	out := authz.PublishedEvidence{Experiment: t.content.Experiment, UID: t.content.UID, Tally: t.id, Serial: t.serial, Value: value}
 	if final {
 		t.renew(now)
 		t.final = &finalPublication{out, now, t.sent - t.stored}
@@ -88,13 +89,13 @@ func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (
 
 // renew begins another ID, with nothing counted.
 func (t *Tally) renew(now time.Time) {
-	t.sum = NewSum(t.experiment, t.uid, t.etag, t.patterns)
-	t.publishing = publishing{id: uuid.NewString(), answered: now, final: t.final}
+	t.sum = NewSum(t.content, t.patterns)
+	t.publications = publications{id: uuid.NewString(), answered: now, final: t.final}
 	t.since = max(t.since, now.UnixMilli())
 }
 
-// giveUp ends what the store could not be told for so long that it may have folded it into a sum: it is
-// never published again, so that nothing counts twice, and its requests are counted as lost.
+// giveUp drops what could not be published for staleTime: the store may have folded the tally into its sum by
+// now, and a later publication would count twice. The requests are counted as lost.
 func (t *Tally) giveUp(now time.Time) {
 	if t.final != nil && now.Sub(t.final.made) > staleTime {
 		t.lose(t.final.unstored, now)
@@ -175,7 +176,7 @@ func (t *Tally) fresh() bool {
 	return t.replayEnded || t.sent == 0 && t.requests > 0
 }
 
-// hasNews reports whether there is something beside counts that was not published, of a tally of which
+// hasNews reports whether there is something besides counts that was not published, of a tally of which
 // comparisons were.
 func (t *Tally) hasNews() bool {
 	t.mu.Lock()

@@ -23,8 +23,8 @@ type ranked struct {
 
 // rank sorts the IDs of groups: however many of the first ones are kept, they are those that a
 // report needs most. Each kind has its quota. Within a kind each caller has one vote, divided
-// among all groups that it is in, so that whoever makes many groups takes the place from
-// nobody; callers that are only estimated have a vote each, and requests without a caller one in
+// among all groups that it is in, so that a caller that makes many groups displaces no
+// other; callers that are only estimated have a vote each, and requests without a caller one in
 // all. Of equal votes, more requests are first, and then compare decides.
 func rank[ID any](ids []ID, of func(ID) ranked, compare func(a, b ID) int) []ID {
 	type candidate struct {

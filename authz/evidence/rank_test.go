@@ -47,7 +47,7 @@ func TestGroupsAreRankedByKind(t *testing.T) {
 			adminpb.Report_NEWLY_ALLOWED: 80, adminpb.Report_NEWLY_DENIED: 60, adminpb.Report_RESPONSE_CHANGED: 20,
 			adminpb.Report_FAILED: 20, adminpb.Report_LIVE_FAILED: 20,
 		},
-		// Whoever cuts more off keeps the shares.
+		// Anyone who cuts more off keeps the shares.
 		20: {
 			adminpb.Report_NEWLY_ALLOWED: 8, adminpb.Report_NEWLY_DENIED: 6, adminpb.Report_RESPONSE_CHANGED: 2,
 			adminpb.Report_FAILED: 2, adminpb.Report_LIVE_FAILED: 2,

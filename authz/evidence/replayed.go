@@ -3,7 +3,7 @@ package evidence
 import evidencepb "understudy/authz/evidence/v1"
 
 const (
-	// maxReplayed is how many live policies are told apart of requests that were replayed: what
+	// maxReplayed is for how many live policies replayed requests are kept apart: what
 	// earlier ones were replayed for is of no use to anybody.
 	maxReplayed = 2
 	// maxReplayedGroups is how many groups there are of such requests.

@@ -58,6 +58,11 @@ func variable(segment string) bool {
 			last = class
 		}
 	}
+	return n.identify(segment)
+}
+
+// identify reports whether a segment with these letters is an identifier.
+func (n *letters) identify(segment string) bool {
 	onlyHex := n.digits+n.hex+n.marks == len(segment)
 	switch {
 	case n.digits == 0:

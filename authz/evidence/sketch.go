@@ -34,7 +34,7 @@ func newSketch(columns int) *sketch {
 }
 
 // add counts a name n times, and returns how often it was counted. The salt tells equal names
-// of several places apart.
+// of several nodes apart.
 func (s *sketch) add(salt uint64, name string, n uint32) uint32 {
 	hash := maphash.String(s.seed, name) ^ salt
 	step := bits.RotateLeft64(hash, 32) | 1

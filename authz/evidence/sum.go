@@ -14,13 +14,13 @@ import (
 
 const (
 	// MaxRecord is how large what a tally publishes may be, in bytes as a message. With what
-	// Redis keeps beside it that is within 32 KiB: the next size that Redis allocates is 40. It
+	// Redis adds to it that is within 32 KiB: the next size that Redis allocates is 40. It
 	// has 100 to 150 groups, and with twice of it the first report of 1,000 nodes, all of which
 	// have as many, would take more than 0.3 s.
 	MaxRecord = 32_000
 	// MaxSum is how large a sum may be, in bytes as a message.
 	MaxSum = 256 << 10
-	// maxPairs is how many live policies are told apart.
+	// maxPairs is how many live policies are kept apart.
 	maxPairs = 4
 	// maxPoints is how many minutes are kept.
 	maxPoints    = 60
@@ -33,7 +33,7 @@ const (
 // that were compared, in whichever order and in how many steps they were added. It is not safe
 // for concurrent use.
 type Sum struct {
-	experiment, uid, etag string
+	content Content
 	// published is the time of the latest evidence that was added, and interval the longest.
 	published *timestamppb.Timestamp
 	interval  *durationpb.Duration
@@ -52,12 +52,15 @@ type Sum struct {
 	patterns *Patterns
 }
 
-// NewSum returns an empty sum of a content of an experiment: its resource name, its unique ID, and the
-// etag of its content. Patterns are those of the comparisons that are counted; nil if evidence alone is
+// Content is one content of an experiment: the resource name and the unique ID of the experiment, and the etag
+// of the content.
+type Content struct{ Experiment, UID, Etag string }
+
+// NewSum returns an empty sum of a content of an experiment. Patterns are those of the comparisons that are counted; nil if evidence alone is
 // added.
-func NewSum(experiment, uid, etag string, patterns *Patterns) *Sum {
+func NewSum(of Content, patterns *Patterns) *Sum {
 	return &Sum{
-		experiment: experiment, uid: uid, etag: etag, patterns: patterns,
+		content: of, patterns: patterns,
 		pairs: make(map[string]*pair), points: make(map[int64]*counts), replayed: make(map[string]*pair),
 	}
 }
@@ -92,27 +95,26 @@ func (s *Sum) Explain(policyEtag string, c Comparison, causes []*evidencepb.Caus
 	}
 }
 
-// SetExamined replaces how many requests are still to be evaluated for coverage, and how many
-// could not be, since the experiment became ACTIVE beside a live policy.
+// SetExamined replaces how many requests are still to be examined for items, and how many
+// could not be, since the experiment is compared with a live policy.
 func (s *Sum) SetExamined(policyEtag string, pending, unexamined int64) {
-	s.pair(policyEtag).now = examining{pending, unexamined}
+	s.pair(policyEtag).now = examinations{pending, unexamined}
 }
 
 // SetWaiting replaces how many requests wait to be compared with a live policy, and how many they stand
 // for.
 func (s *Sum) SetWaiting(policyEtag string, n, weight int64) { s.pair(policyEtag).waits(n, weight) }
 
-// SetCoverage replaces what is known of the rules in which the experiment and a live policy
-// differ, and of the paths of data in which they do; more says how many rules there are beside
-// those given.
-func (s *Sum) SetCoverage(policyEtag string, rules []*evidencepb.Rule, more int64, changedData []string) {
-	s.pair(policyEtag).covered(rules, more, changedData)
+// SetItems replaces what requests have shown of the items in which the experiment and a live policy
+// differ. The message may not be modified any more.
+func (s *Sum) SetItems(policyEtag string, m *evidencepb.Items) {
+	s.pair(policyEtag).items = []*evidencepb.Items{m}
 }
 
 // Add adds evidence, which may not be modified any more. It is left out, and false returned, if it
 // is of another content of the experiment.
 func (s *Sum) Add(e *evidencepb.Evidence) bool {
-	if e.GetUid() != s.uid || e.GetExperimentEtag() != s.etag {
+	if e.GetUid() != s.content.UID || e.GetExperimentEtag() != s.content.Etag {
 		return false
 	}
 	s.published = laterTime(s.published, e.GetPublishTime())
@@ -145,11 +147,11 @@ func (s *Sum) Evidence() *evidencepb.Evidence {
 	return e
 }
 
-// EndExamining says that nothing is evaluated for coverage any more: requests that were to be could
+// EndExaminations says that nothing is evaluated for coverage any more: requests that were to be could
 // not be.
-func (s *Sum) EndExamining() {
+func (s *Sum) EndExaminations() {
 	for _, p := range s.all() {
-		p.endExamining()
+		p.endExaminations()
 	}
 }
 
@@ -203,7 +205,7 @@ func (s *Sum) point(at int64) *counts {
 	return n
 }
 
-// bound moves what there is no room for to where it is counted as other. The result is the
+// bound folds the excess into the "other" counts. The result is the
 // same in whichever order evidence was added, unless something had to go before.
 func (s *Sum) bound() {
 	var crowds map[string]crowd
@@ -256,7 +258,7 @@ func etags(pairs map[string]*pair) []string {
 // message returns the sum. Examples and causes are shared: what is changed has to be replaced.
 func (s *Sum) message() *evidencepb.Evidence {
 	e := &evidencepb.Evidence{
-		Experiment: s.experiment, Uid: s.uid, ExperimentEtag: s.etag, PublishTime: s.published, PublishInterval: s.interval,
+		Experiment: s.content.Experiment, Uid: s.content.UID, ExperimentEtag: s.content.Etag, PublishTime: s.published, PublishInterval: s.interval,
 	}
 	for _, etag := range etags(s.pairs) {
 		e.Pairs = append(e.Pairs, s.pairs[etag].message(etag))

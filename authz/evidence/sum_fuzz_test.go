@@ -12,11 +12,11 @@ import (
 
 // FuzzRecord: bytes that are no evidence are an error, or evidence that can be added, and no panic.
 func FuzzRecord(f *testing.F) {
-	tally := NewTally("e", "uid", "etag", NewPatterns())
+	tally := NewTally(Content{Experiment: "e", UID: "uid", Etag: "etag"}, NewPatterns())
 	r := &authz.Request{Method: "GET", Path: "/orders/7", Principal: "eve", Time: time.Unix(1_700_000_000, 0)}
 	for _, d := range []authz.Difference{authz.Unchanged, authz.NewlyAllowed, authz.ResponseChanged} {
-		live, experiment := authz.Decision{Verdict: authz.Deny, Reason: "no"}, authz.Decision{Verdict: authz.Allow}
-		tally.Count("live", Comparison{Request: r, Pattern: tally.Patterns().Of(r.Method, r.Path), Outcome: NewOutcome(d, live, experiment, nil), Weight: 4})
+		live, experiment := authz.Decision{Effect: authz.Deny, Reason: "no"}, authz.Decision{Effect: authz.Allow}
+		tally.Count("live", Comparison{Request: r, Pattern: tally.Patterns().Of(Method(r.Method), r.Path), Outcome: NewOutcome(d, live, experiment, nil), Weight: 4})
 		value, err := proto.Marshal(tally.Snapshot(r.Time))
 		if err != nil {
 			f.Fatal(err)
@@ -29,7 +29,7 @@ func FuzzRecord(f *testing.F) {
 		if proto.Unmarshal(value, e) != nil {
 			return
 		}
-		sum := NewSum(e.GetExperiment(), e.GetUid(), e.GetExperimentEtag(), nil)
+		sum := NewSum(Content{Experiment: e.GetExperiment(), UID: e.GetUid(), Etag: e.GetExperimentEtag()}, nil)
 		sum.Add(e)
 		for _, p := range sum.Evidence().GetPairs() {
 			for _, g := range p.GetGroups() {

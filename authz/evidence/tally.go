@@ -15,30 +15,29 @@ import (
 // replaces the one before. A final publication ends that for good, and what is counted after it is
 // published under another ID. It is safe for concurrent use.
 type Tally struct {
-	experiment, uid, etag string
-	patterns              *Patterns
+	content  Content
+	patterns *Patterns
 	// started is when the process did.
 	started time.Time
 
 	mu sync.Mutex
 	// sum is what was counted since the present ID began.
 	sum *Sum
-	publishing
-	// policyEtag is that of the live policy that the experiment is ACTIVE beside, since when in Unix
+	publications
+	// policyEtag is that of the live policy that the experiment is compared with, since when in Unix
 	// milliseconds; empty while it is not.
 	policyEtag string
 	since      int64
 	// ended is when the experiment was no longer ACTIVE; zero before.
 	ended time.Time
-	// changed says that there is something beside counts that no publication has, and
-	// replayEnded that a replay has ended since the last one.
+	// changed says that something besides counts is not published yet, and replayEnded that a
+	// replay has ended since the last publication.
 	changed, replayEnded bool
 }
 
-// NewTally returns a tally of an experiment: its resource name, its unique ID, and the etag of
-// its content. It is published by the [Ledger] that has it.
-func NewTally(experiment, uid, etag string, patterns *Patterns) *Tally {
-	t := &Tally{experiment: experiment, uid: uid, etag: etag, patterns: patterns}
+// NewTally returns a tally of a content of an experiment. It is published by the [Ledger] that has it.
+func NewTally(of Content, patterns *Patterns) *Tally {
+	t := &Tally{content: of, patterns: patterns}
 	t.renew(time.Now())
 	return t
 }
@@ -46,8 +45,8 @@ func NewTally(experiment, uid, etag string, patterns *Patterns) *Tally {
 // Patterns are those that the patterns of comparisons come from.
 func (t *Tally) Patterns() *Patterns { return t.patterns }
 
-// Is reports whether the tally is that of a content of an experiment.
-func (t *Tally) Is(uid, etag string) bool { return t.uid == uid && t.etag == etag }
+// Content is what the tally counts the comparisons with.
+func (t *Tally) Content() Content { return t.content }
 
 // Count is [Sum.Count].
 func (t *Tally) Count(policyEtag string, c Comparison) (explain bool) {
@@ -73,7 +72,7 @@ func (t *Tally) Explain(policyEtag string, c Comparison, causes []*evidencepb.Ca
 	t.changed = t.changed || len(causes) > 0
 }
 
-// MarkChanged says that there is something to set beside counts, which should not wait for the
+// MarkChanged says that there is something new besides counts, which should not wait for the
 // next interval.
 func (t *Tally) MarkChanged() {
 	t.mu.Lock()
@@ -99,7 +98,7 @@ func (t *Tally) AddNoise(policyEtag string, d authz.Difference) {
 	t.sum.pair(policyEtag).decidedTwice(d)
 }
 
-// begin notes that the experiment is ACTIVE beside a live policy from now on; end that it is
+// begin notes that the experiment is compared with a live policy from now on; end that it is
 // not any more.
 func (t *Tally) begin(policyEtag string, now time.Time) {
 	t.mu.Lock()
@@ -123,7 +122,7 @@ func (t *Tally) end(now time.Time) {
 func (t *Tally) stop(now time.Time) {
 	if t.policyEtag != "" {
 		t.spend(now)
-		t.sum.pair(t.policyEtag).endExamining()
+		t.sum.pair(t.policyEtag).endExaminations()
 		t.sum.pair(t.policyEtag).waits(0, 0) // what comes yet is counted when it does
 		t.policyEtag = ""
 	}

@@ -41,7 +41,7 @@ func TestWeightsAreAddedUp(t *testing.T) {
 }
 
 // TestWhoIsAllowed: callers and endpoints are those of requests that one of the policies allows, so that
-// whoever is refused by both makes none.
+// anyone who is refused by both makes none.
 func TestWhoIsAllowed(t *testing.T) {
 	tally := newTally()
 	for i := range 300 {
@@ -52,8 +52,8 @@ func TestWhoIsAllowed(t *testing.T) {
 		count(tally, "live", request{method: "PUT", path: "/orders/list", principal: fmt.Sprint("caller", i%20), live: denied, experiment: allowed})
 	}
 	p := tally.Snapshot(begun).GetPairs()[0]
-	if n := evidence.Callers(p.GetCallers()); n != 20 {
-		t.Errorf("%d callers, want 20", n)
+	if n, off := evidence.PairCallers(p.GetAllowedCallers().GetSet(), p.GetNewlyAllowedCallers().GetSet()); n != 20 || off != 0 {
+		t.Errorf("%d callers, ± %d, want just 20", n, off)
 	}
 	var endpoints, requests int64
 	for _, e := range p.GetEndpoints() {

@@ -29,9 +29,9 @@ func BenchmarkInput(b *testing.B) {
 // BenchmarkCheck answers without asking a policy.
 func BenchmarkCheck(b *testing.B) {
 	for name, d := range map[string]authz.Decision{
-		"plain": {Verdict: authz.Allow, Plain: true},
+		"plain": {Effect: authz.Allow, Plain: true},
 		"headers": {
-			Verdict: authz.Allow, Headers: fields("x-user", "alice", "x-role", "reader"),
+			Effect: authz.Allow, Headers: fields("x-user", "alice", "x-role", "reader"),
 			Metadata: map[string]any{"user": "alice"},
 		},
 		"denial": {HTTPStatus: 429, Body: fmt.Sprintf("%0100d", 1), Headers: fields("retry-after", "5")},

@@ -6,7 +6,7 @@ import (
 )
 
 // fieldNames are the fields of an object decision, as the specification's table has
-// them, beside `allowed`.
+// them, next to `allowed`.
 var fieldNames = []string{
 	"headers", "response_headers_to_add", "request_headers_to_remove", "query_parameters_to_set", "query_parameters_to_remove",
 	"body", "http_status", "dynamic_metadata",

@@ -23,7 +23,7 @@
 //
 // # Where it differs from opa-envoy-plugin
 //
-// The table in envoy/README.md has all differences with their reasons; each is shown
+// The table in envoy/opa-envoy-plugin.md has all differences with their reasons; each is shown
 // by a file of testdata. The ones that are made here and matter most:
 //
 //   - A policy that could not decide is a denial with 403, not a gRPC error; see

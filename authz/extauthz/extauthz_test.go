@@ -64,7 +64,7 @@ func document(t testing.TB, request *authv3.CheckRequest) (any, error) {
 // <decision ID> stands for a UUID, or refused, why it does not compile. The file
 // rules has the paths of the rules that are asked; without it, it is the usual one.
 // A line "# differs:" names what the file shows of the differences that
-// envoy/README.md lists.
+// envoy/opa-envoy-plugin.md lists.
 func TestFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -31,7 +31,7 @@ const (
 // observed returns the response of an observer.
 func observed(id string, d authz.Decision) *authv3.CheckResponse {
 	fields := map[string]*structpb.Value{
-		metadataDecision:   structpb.NewStringValue(d.Verdict.String()),
+		metadataDecision:   structpb.NewStringValue(d.Effect.String()),
 		MetadataDecisionID: structpb.NewStringValue(id),
 	}
 	if d.Failure != "" {

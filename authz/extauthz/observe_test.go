@@ -30,10 +30,10 @@ func TestAnObserverEnforcesNothing(t *testing.T) {
 			map[string]any{"decision": "DENY", "failure": "NOT_READY", "reason": "Why."},
 		},
 		"what cannot be sent": {
-			servertest.Constant(authz.Decision{Verdict: authz.Allow, Headers: []authz.Field{{Name: "a b", Value: "c"}}}), marshalled(t, plain),
+			servertest.Constant(authz.Decision{Effect: authz.Allow, Headers: []authz.Field{{Name: "a b", Value: "c"}}}), marshalled(t, plain),
 			map[string]any{"decision": "DENY", "failure": "WRONG_TYPE"},
 		},
-		"a panic":       {servertest.Panicking{}, marshalled(t, plain), map[string]any{"decision": "DENY", "failure": "PANIC", "reason": "The check panicked."}},
+		"a panic":       {servertest.Broken{}, marshalled(t, plain), map[string]any{"decision": "DENY", "failure": "PANIC", "reason": "The check panicked."}},
 		"no attributes": {servertest.Constant(servertest.Edited), nil, map[string]any{"decision": "DENY", "failure": "BAD_REQUEST", "reason": "The request has no attributes."}},
 		"no request": {
 			servertest.Constant(servertest.Edited), []byte("\xff\xff"),

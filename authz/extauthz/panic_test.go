@@ -13,10 +13,10 @@ import (
 	"understudy/authz/extauthz/servertest"
 )
 
-// TestPanicIsADenial: what breaks beside the policy costs one request, not the process,
+// TestPanicIsADenial: what breaks next to the policy costs one request, not the process,
 // and that one is denied.
 func TestPanicIsADenial(t *testing.T) {
-	s, log := servertest.Reporting(t, servertest.Panicking{})
+	s, log := servertest.Reporting(t, servertest.Broken{})
 	request := checktest.HTTP(&authv3.AttributeContext_HttpRequest{Path: "/"})
 	decoded, err := s.Check(context.Background(), request)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestPanicIsADenial(t *testing.T) {
 			t.Errorf("the log does not know the decision %s:\n%s", id, log)
 		}
 	}
-	if got := log.String(); strings.Count(got, "Panicking.Check") != 2 || strings.Contains(got, "broken") {
+	if got := log.String(); strings.Count(got, "Broken.Check") != 2 || strings.Contains(got, "broken") {
 		t.Errorf("the log is\n%s", got)
 	}
 }

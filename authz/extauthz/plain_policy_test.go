@@ -52,7 +52,7 @@ func newPlainPolicy(t testing.TB, p *adminpb.Policy) plainPolicy {
 			t.Fatal(err)
 		}
 		out.queries = append(out.queries, query)
-		program, err := rego.Compile(context.Background(), rego.Source{Modules: p.Modules, Data: rego.FromStruct(p.Data), Paths: []string{path}})
+		program, err := rego.Compile(context.Background(), rego.Source{Modules: p.Modules, Data: rego.DataOf(p.Data), Paths: []string{path}})
 		if err != nil {
 			t.Fatal(err)
 		}

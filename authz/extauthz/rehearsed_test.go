@@ -21,7 +21,7 @@ import (
 type twice struct {
 	t         *testing.T
 	here      *authz.Policy
-	there     *supervisor.Candidate
+	there     *supervisor.RemotePolicy
 	decisions map[authz.Failure]int
 }
 
@@ -29,8 +29,8 @@ type twice struct {
 func (d twice) Check(ctx context.Context, r *authz.Request) authz.Decision {
 	want := d.here.Decide(ctx, r, authz.Conditions{Shadow: true})
 	answers := make(chan authz.Decision, 1)
-	err := d.there.Decide(supervisor.Question{
-		Prepare: func() (wire.Question, bool) { return d.question(ctx, r), true },
+	err := d.there.Decide(supervisor.DecisionRequest{
+		Prepare: func() (wire.DecisionRequest, bool) { return d.question(ctx, r), true },
 		Done: func(got authz.Decision, err error) {
 			if err != nil {
 				d.t.Error(err)
@@ -51,8 +51,8 @@ func (d twice) Check(ctx context.Context, r *authz.Request) authz.Decision {
 }
 
 // question has the bytes of a request or, if none were sent, its input document.
-func (d twice) question(ctx context.Context, r *authz.Request) (q wire.Question) {
-	q = wire.Question{ID: r.ID, Time: r.Time, Timeout: time.Hour}
+func (d twice) question(ctx context.Context, r *authz.Request) (q wire.DecisionRequest) {
+	q = wire.DecisionRequest{ID: r.ID, Time: r.Time, Timeout: time.Hour}
 	if r.Sent != nil {
 		q.Asked = wire.Check(r.Sent.CheckRequest(d.here.MayReadBody()))
 		return q
@@ -73,7 +73,7 @@ func (d twice) question(ctx context.Context, r *authz.Request) (q wire.Question)
 }
 
 // document is as much of the input as the policy reads of the body.
-func (d twice) document(r *authz.Request, reading *authz.Reading) (rego.Input, error) {
+func (d twice) document(r *authz.Request, reading *authz.ReadBudget) (rego.Input, error) {
 	if d.here.MayRead("parsed_body") {
 		return r.Input(reading)
 	}
@@ -91,7 +91,7 @@ func TestTheRehearsalProcessDecidesAlike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		there := process.NewCandidate(policy, supervisor.Options{Name: "experiment"})
+		there := process.NewRemotePolicy(policy, supervisor.Options{Name: "experiment"})
 		<-there.Ready()
 		facts, err := there.Facts()
 		if err != nil || !reflect.DeepEqual(facts, here.Facts()) {

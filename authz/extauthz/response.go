@@ -28,14 +28,14 @@ func respond(id string, d authz.Decision, idHeader string) (*authv3.CheckRespons
 		Status:          &rpcstatus.Status{Code: int32(codes.PermissionDenied)},
 		DynamicMetadata: metadata,
 	}
-	if d.Verdict == authz.Allow {
+	if d.Effect == authz.Allow {
 		response.Status.Code = int32(codes.OK)
 	}
 	switch {
 	// A plain decision has no edits and no body: without an HttpResponse Envoy allows,
 	// or denies with 403. Most decisions are plain.
-	case d.Plain && (d.Verdict == authz.Allow || idHeader == ""):
-	case d.Verdict == authz.Allow:
+	case d.Plain && (d.Effect == authz.Allow || idHeader == ""):
+	case d.Effect == authz.Allow:
 		response.HttpResponse = &authv3.CheckResponse_OkResponse{OkResponse: okResponse(d)}
 	default:
 		response.HttpResponse = &authv3.CheckResponse_DeniedResponse{DeniedResponse: deniedResponse(id, d, idHeader)}
@@ -139,7 +139,7 @@ func replacingHeaders(fields []authz.Field) []*corev3.HeaderValueOption {
 	return options
 }
 
-// addedHeaders stand beside what has the same name.
+// addedHeaders stand next to what has the same name.
 func addedHeaders(fields []authz.Field) []*corev3.HeaderValueOption {
 	options := make([]*corev3.HeaderValueOption, len(fields))
 	for i, f := range fields {

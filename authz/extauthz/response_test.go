@@ -54,19 +54,19 @@ func TestUnsendable(t *testing.T) {
 		"carriage return in a value":        {Headers: fields("x", "a\rb")},
 		"zero in a value":                   {Headers: fields("x", "a\x00b")},
 		"value that is not UTF-8":           {Headers: fields("x", "a\xff")},
-		"response header":                   {Verdict: authz.Allow, ResponseHeaders: fields("x", "a\nb")},
-		"pseudo-header of a response":       {Verdict: authz.Allow, ResponseHeaders: fields(":status", "200")},
+		"response header":                   {Effect: authz.Allow, ResponseHeaders: fields("x", "a\nb")},
+		"pseudo-header of a response":       {Effect: authz.Allow, ResponseHeaders: fields(":status", "200")},
 		"pseudo-header of a denial":         {Headers: fields(":status", "200")},
-		"removed header":                    {Verdict: authz.Allow, RemoveHeaders: []string{"a\nb"}},
-		"removed header without a name":     {Verdict: authz.Allow, RemoveHeaders: []string{""}},
-		"query parameter without a name":    {Verdict: authz.Allow, SetQuery: fields("", "x")},
-		"removed parameter without a name":  {Verdict: authz.Allow, RemoveQuery: []string{""}},
-		"removed parameter, not UTF-8":      {Verdict: authz.Allow, RemoveQuery: []string{"\xff"}},
-		"number that is out of range":       {Verdict: authz.Allow, Metadata: map[string]any{"x": json.Number("1e400")}},
-		"number that is none":               {Verdict: authz.Allow, Metadata: map[string]any{"x": json.Number("x")}},
-		"metadata that is not JSON":         {Verdict: authz.Allow, Metadata: map[string]any{"x": []any{make(chan int)}}},
-		"metadata that is too deep":         {Verdict: authz.Allow, Metadata: nested(31)},
-		"metadata of arrays that is deeper": {Verdict: authz.Allow, Metadata: map[string]any{"x": deepArray(30)}},
+		"removed header":                    {Effect: authz.Allow, RemoveHeaders: []string{"a\nb"}},
+		"removed header without a name":     {Effect: authz.Allow, RemoveHeaders: []string{""}},
+		"query parameter without a name":    {Effect: authz.Allow, SetQuery: fields("", "x")},
+		"removed parameter without a name":  {Effect: authz.Allow, RemoveQuery: []string{""}},
+		"removed parameter, not UTF-8":      {Effect: authz.Allow, RemoveQuery: []string{"\xff"}},
+		"number that is out of range":       {Effect: authz.Allow, Metadata: map[string]any{"x": json.Number("1e400")}},
+		"number that is none":               {Effect: authz.Allow, Metadata: map[string]any{"x": json.Number("x")}},
+		"metadata that is not JSON":         {Effect: authz.Allow, Metadata: map[string]any{"x": []any{make(chan int)}}},
+		"metadata that is too deep":         {Effect: authz.Allow, Metadata: nested(31)},
+		"metadata of arrays that is deeper": {Effect: authz.Allow, Metadata: map[string]any{"x": deepArray(30)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := answer(t, d)
@@ -91,10 +91,10 @@ func deepArray(depth int) any {
 
 func TestSendable(t *testing.T) {
 	for name, d := range map[string]authz.Decision{
-		"empty value":     {Verdict: authz.Allow, Headers: fields("x", "")},
-		"pseudo-header":   {Verdict: authz.Allow, Headers: fields(":path", "/x")},
-		"text":            {Verdict: authz.Allow, Headers: fields("x", "é\tx")},
-		"metadata":        {Verdict: authz.Allow, Metadata: nested(30)},
+		"empty value":     {Effect: authz.Allow, Headers: fields("x", "")},
+		"pseudo-header":   {Effect: authz.Allow, Headers: fields(":path", "/x")},
+		"text":            {Effect: authz.Allow, Headers: fields("x", "é\tx")},
+		"metadata":        {Effect: authz.Allow, Metadata: nested(30)},
 		"denial's header": {Headers: fields("www-authenticate", "Bearer")},
 	} {
 		if got := answer(t, d); got.GetDynamicMetadata().GetFields()["failure"] != nil {
@@ -113,7 +113,7 @@ func TestStatusOfDenials(t *testing.T) {
 
 // TestResponseDepth holds the deepest metadata to what Envoy reads.
 func TestResponseDepth(t *testing.T) {
-	content, err := proto.Marshal(answer(t, authz.Decision{Verdict: authz.Allow, Metadata: nested(30)}))
+	content, err := proto.Marshal(answer(t, authz.Decision{Effect: authz.Allow, Metadata: nested(30)}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func FuzzResponse(f *testing.F) {
 			RemoveHeaders: []string{name}, SetQuery: fields(query, value), RemoveQuery: []string{query},
 		}
 		if allow {
-			d.Verdict = authz.Allow
+			d.Effect = authz.Allow
 		}
 		_ = json.Unmarshal([]byte(metadata), &d.Metadata)
 		got := answer(t, d)

@@ -30,7 +30,7 @@ func sendable(d authz.Decision) error {
 	if d.Plain {
 		return nil
 	}
-	if d.Verdict == authz.Deny {
+	if d.Effect == authz.Deny {
 		// Envoy can rewrite the request line by pseudo-headers, but not a status line.
 		return sendableHeaders(d.Headers, false)
 	}

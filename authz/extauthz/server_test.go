@@ -96,7 +96,7 @@ func TestDecisionIDIsThatOfTheRequest(t *testing.T) {
 	var id string
 	s := servertest.New(t, servertest.Decide(func(_ context.Context, r *authz.Request) authz.Decision {
 		id = r.ID
-		return authz.Decision{Verdict: authz.Allow, Plain: true}
+		return authz.Decision{Effect: authz.Allow, Plain: true}
 	}))
 	for range 100 {
 		response := check(t, s, checktest.HTTP(&authv3.AttributeContext_HttpRequest{}))
@@ -109,7 +109,7 @@ func TestDecisionIDIsThatOfTheRequest(t *testing.T) {
 
 func TestEmptyRequestsAreDenied(t *testing.T) {
 	for _, options := range [][]extauthz.Option{nil, {extauthz.OnFailureError()}} {
-		s := servertest.New(t, servertest.Constant(authz.Decision{Verdict: authz.Allow, Plain: true}), options...)
+		s := servertest.New(t, servertest.Constant(authz.Decision{Effect: authz.Allow, Plain: true}), options...)
 		for name, request := range map[string]*authv3.CheckRequest{"nil": nil, "empty": {}} {
 			response := check(t, s, request)
 			if response.GetStatus().GetCode() != int32(codes.PermissionDenied) || response.GetDeniedResponse().GetStatus().GetCode() != 400 {
@@ -122,7 +122,7 @@ func TestEmptyRequestsAreDenied(t *testing.T) {
 func TestInputIsMadeOnDemand(t *testing.T) {
 	// A request that does not parse is no matter to a policy that does not read it.
 	request := checktest.HTTP(&authv3.AttributeContext_HttpRequest{Path: "/%zz"})
-	response := check(t, servertest.New(t, servertest.Constant(authz.Decision{Verdict: authz.Allow, Plain: true})), request)
+	response := check(t, servertest.New(t, servertest.Constant(authz.Decision{Effect: authz.Allow, Plain: true})), request)
 	if response.GetStatus().GetCode() != int32(codes.OK) {
 		t.Errorf("%v, want OK", response)
 	}

@@ -18,7 +18,7 @@ func TestAnswersWithTheDecisionIDArePrepared(t *testing.T) {
 	}
 	for name, options := range map[string][]Option{"without the header": nil, "with the header": {header}} {
 		for _, d := range []authz.Decision{
-			{Verdict: authz.Allow, Plain: true}, {Verdict: authz.Deny, Plain: true}, {Verdict: authz.Allow}, {Verdict: authz.Deny},
+			{Effect: authz.Allow, Plain: true}, {Effect: authz.Deny, Plain: true}, {Effect: authz.Allow}, {Effect: authz.Deny},
 		} {
 			s := New(nil, options...)
 			id, next := newID(), newID()

@@ -35,7 +35,7 @@ func (c callMetadata) Get(key string) string {
 	return strings.Join(metadata.ValueFromIncomingContext(c.call, key), ",")
 }
 
-// Set does nothing: a call is only read.
+// Set implements propagation.TextMapCarrier and does nothing: a call is only read.
 func (callMetadata) Set(string, string) {}
 
 // Keys returns the names of all metadata.

@@ -137,7 +137,8 @@ func recorded(t *testing.T, records kept, options ...extauthz.Option) *extauthz.
 	name := location.Policy("web")
 	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(records), sdklog.WithAllowKeyDuplication())
 	return servertest.New(t, servertest.Run(t, sidecar.Config{
-		Location: location, Node: "test", Policy: "web", Recorder: rehearsal.NewRecorder(provider, rehearsal.PreviewLog{}),
+		Location: location, Node: "test", Policy: "web",
+		Experiments: sidecar.Experiments{Recorder: rehearsal.NewRecorder(provider, rehearsal.PreviewLog{})},
 		Feed: servertest.PolicySet{
 			Cursor:   authz.Cursor{Sequence: 1, Nonce: "n"},
 			Policies: map[authz.PolicyName]authz.PolicyState{name: rehearsed(string(name), 1)},

@@ -8,22 +8,22 @@ type bulkhead struct {
 	limit int
 
 	mu sync.Mutex
-	// taken :: place → calls under way. Places that nobody takes are not in it: the
+	// taken :: share → calls under way. Shares that nobody takes are not in it: the
 	// services of policies that are gone leave nothing behind.
-	taken map[place]int
+	taken map[share]int
 }
 
-// place is the share of a service: one for live calls and one for experiments, which
+// share is the share of a service: one for live calls and one for experiments, which
 // cannot take any from the live ones.
-type place struct {
+type share struct {
 	authority string
 	shadow    bool
 }
 
-func newBulkhead(limit int) *bulkhead { return &bulkhead{limit: limit, taken: make(map[place]int)} }
+func newBulkhead(limit int) *bulkhead { return &bulkhead{limit: limit, taken: make(map[share]int)} }
 
 // enter reports whether there is room for one more call. It never waits.
-func (b *bulkhead) enter(p place) bool {
+func (b *bulkhead) enter(p share) bool {
 	limit := b.limit
 	if p.shadow {
 		limit = max(1, limit/4)
@@ -38,7 +38,7 @@ func (b *bulkhead) enter(p place) bool {
 }
 
 // leave gives the room back.
-func (b *bulkhead) leave(p place) {
+func (b *bulkhead) leave(p share) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.taken[p]--; b.taken[p] == 0 {

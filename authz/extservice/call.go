@@ -46,7 +46,7 @@ func newEndpoint(u *url.URL) endpoint {
 // Call posts a JSON body to a URL of a service and returns its answer. shadow says that
 // it is for an experiment, off the request path: that may not be allowed, and has a
 // share of its own. It waits for the service, no longer than Timeout, and never for a
-// free place: a service that hangs then costs one decision its time, not all of them.
+// free slot: a service that hangs then costs one decision its time, not all of them.
 func (c *Client) Call(ctx context.Context, url *url.URL, body []byte, shadow bool) Answer {
 	if shadow && !c.config.ShadowCalls {
 		return Answer{Outcome: OutcomeNotCalled}
@@ -56,8 +56,8 @@ func (c *Client) Call(ctx context.Context, url *url.URL, body []byte, shadow boo
 		trace.WithAttributes(attribute.String("server.address", to.host), attribute.String("url.path", to.path)))
 	defer span.End()
 	a := Answer{Outcome: OutcomeBusy}
-	if place := (place{to.authority, shadow}); c.bulkhead.enter(place) {
-		defer c.bulkhead.leave(place)
+	if of := (share{to.authority, shadow}); c.bulkhead.enter(of) {
+		defer c.bulkhead.leave(of)
 		a = c.send(ctx, to, body)
 	}
 	span.SetAttributes(attribute.String("understudy.external.outcome", string(a.Outcome)))

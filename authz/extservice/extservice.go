@@ -36,7 +36,7 @@ type Config struct {
 	// answer. Zero means two seconds.
 	Timeout time.Duration
 	// Concurrency is the number of calls under way to one service; what is beyond fails
-	// at once. Experiments have a quarter of it, beside the live calls. Zero means 64.
+	// at once. Experiments have a quarter of it, next to the live calls. Zero means 64.
 	Concurrency int
 	// ShadowCalls allows calls for experiments, where the live policy did not ask the
 	// same. An experiment never notifies a service of the end of a reservation.

@@ -52,8 +52,8 @@ func TestAllowedAddresses(t *testing.T) {
 
 func TestBulkhead(t *testing.T) {
 	b := newBulkhead(8)
-	live, shadow, other := place{"a:80", false}, place{"a:80", true}, place{"b:80", false}
-	enter := func(p place, n int) (entered int) {
+	live, shadow, other := share{"a:80", false}, share{"a:80", true}, share{"b:80", false}
+	enter := func(p share, n int) (entered int) {
 		for range n {
 			if b.enter(p) {
 				entered++

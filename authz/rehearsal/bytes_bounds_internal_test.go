@@ -11,17 +11,17 @@ import (
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/extauthz/checktest"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
-	"understudy/rego/coverage"
 	"understudy/rego/explain"
 )
 
@@ -78,7 +78,13 @@ func TestTheProcessBoundsWhatItReads(t *testing.T) {
 // TestALiveDecisionIsVerifiedWithAllTheMemory that it had, and an examination gets what is left for
 // comparisons.
 func TestALiveDecisionIsVerifiedWithAllTheMemory(t *testing.T) {
-	c := newCrossing(t, supervisortest.Reading(t, nil, 12<<20), seeing{term: "count(input.parsed_body)"}.policy())
+	policy := seeing{term: "count(input.parsed_body)"}.policy()
+	c := newCrossing(t, supervisortest.Reading(t, nil, 12<<20), policy)
+	listed := make(chan wire.Listed, 1)
+	if err := c.remote.Items(rehearsaltest.Packed(t, rehearsaltest.Allowing("true")), func(l wire.Listed, _ error) { listed <- l }); err != nil {
+		t.Fatal(err)
+	}
+	pending := supervisor.Pending((<-listed).Digest, []byte{0xff})
 	for values, most := range map[int]authz.Failure{10: "", 16_000: authz.FailureOverloaded, 30_000: authz.FailureRequest} {
 		got, q := c.there(t, c.read(t, posting(t, "["+strings.Repeat("1,", values-1)+"1]")))
 		q.Plain = true
@@ -87,16 +93,16 @@ func TestALiveDecisionIsVerifiedWithAllTheMemory(t *testing.T) {
 			t.Errorf("%d values: a comparison fails with %q, a verification with %q; want %q and %q", values, got.Failure, again.Failure, most, want)
 		}
 		q.Plain = false
-		prepare, examined := supervisor.Examination{Prepare: func() (wire.Question, bool) { return q, true }}, make(chan error, 2)
+		prepare, examined := supervisor.Examination{Prepare: func() (wire.DecisionRequest, bool) { return q, true }}, make(chan error, 2)
 		err := errors.Join(
 			c.remote.Trace("envoy/authz/allow", prepare, func(_ explain.Trace, err error) { examined <- err }),
-			c.remote.Cover(func() []byte { return supervisor.Targets(nil) }, prepare, func(_ []coverage.Seen, err error) { examined <- err }),
+			c.remote.Show(func() []byte { return pending }, prepare, func(_ wire.Shown, err error) { examined <- err }),
 		)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if traced, covered := <-examined, <-examined; (traced == nil) != (most == "") || (covered == nil) != (most == "") {
-			t.Errorf("%d values: examinations end with %v and %v", values, traced, covered)
+		if traced, shown := <-examined, <-examined; (traced == nil) != (most == "") || (shown == nil) != (most == "") {
+			t.Errorf("%d values: examinations end with %v and %v", values, traced, shown)
 		}
 	}
 }
@@ -109,10 +115,10 @@ func TestWhatThereIsNoMemoryForIsDropped(t *testing.T) {
 		c := r.comparing(t, newCrossing(t, r.shadow.config.Process, p).read(t, posting(t, "["+strings.Repeat("1,", values)+"1]")))
 		r.shadow.one(&c.job, r.experiment)
 		r.shadow.underWay.Wait()
-		if n := r.experiment.Candidate.tally.dropped[DropBodyMemory]; n != int64(i) {
+		if n := r.experiment.Candidate.metrics.dropped[DropBodyMemory]; n != int64(i) {
 			t.Errorf("of %d values: %d comparisons are dropped for memory, want %d", values, n, i)
 		}
-		if n := r.reader.Count(t, "understudy.preview.comparisons", "difference", "UNCHANGED"); n != 1 {
+		if n := r.reader.Count(t, "understudy.preview.comparisons", attribute.String("difference", "UNCHANGED")); n != 1 {
 			t.Errorf("of %d values: %d comparisons are made, want 1", values, n)
 		}
 	}
@@ -122,8 +128,8 @@ func TestWhatThereIsNoMemoryForIsDropped(t *testing.T) {
 func TestBytesThatAreNoCheckAreDenied(t *testing.T) {
 	c := newCrossing(t, supervisortest.New(t), rehearsaltest.Allowing("true"))
 	for _, sent := range []wire.Check{"", "\x0a", "\x0a\x05x", wire.Check(strings.Repeat("\xff", 100))} {
-		d := c.answer(t, wire.Question{ID: "id", Time: moment, Timeout: time.Hour, Asked: sent})
-		if d.Failure != authz.FailureRequest || d.Verdict != authz.Deny {
+		d := c.answer(t, wire.DecisionRequest{ID: "id", Time: moment, Timeout: time.Hour, Asked: sent})
+		if d.Failure != authz.FailureRequest || d.Effect != authz.Deny {
 			t.Errorf("%q: got %+v, want BAD_REQUEST", sent, d)
 		}
 	}
@@ -156,13 +162,13 @@ func TestServicesAreAskedTheSame(t *testing.T) {
 		r, here := c.read(t, string(sent)), &calling{}
 		want := c.live.Decide(t.Context(), r, authz.Conditions{Shadow: true, Services: here})
 		there, answers := &calling{}, make(chan authz.Decision, 1)
-		q, err := question.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)}.Of(r, c.live.MayReadBody())
+		q, err := decisionrequest.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)}.Of(r, c.live.MayReadBody())
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.remote.Decide(supervisor.Question{
-			Prepare: func() (wire.Question, bool) { return q, true },
-			Call:    question.Answers(func(to *url.URL, body []byte) authz.ServiceReply { return there.Call(t.Context(), to, body, false) }),
+		err = c.remote.Decide(supervisor.DecisionRequest{
+			Prepare: func() (wire.DecisionRequest, bool) { return q, true },
+			Call:    decisionrequest.Answers(func(to *url.URL, body []byte) authz.ServiceReply { return there.Call(t.Context(), to, body, false) }),
 			Done:    func(d authz.Decision, _ error) { answers <- d },
 		})
 		if err != nil {
@@ -184,11 +190,11 @@ func TestNothingIsParsedHere(t *testing.T) {
 	sent := posting(t, `{"a": [1, 2, 3]}`)
 	r := c.read(t, sent)
 	full := authz.NewBodyMemory(1) // no body can be read
-	q, err := question.Maker{Timeout: time.Hour, Bodies: full}.Of(r, c.live.MayReadBody())
+	q, err := decisionrequest.Maker{Timeout: time.Hour, Bodies: full}.Of(r, c.live.MayReadBody())
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := wire.AppendQuestion(nil, q)
+	payload, err := wire.AppendDecisionRequest(nil, q)
 	if err != nil || !bytes.HasSuffix(payload, []byte(sent)) || len(payload) > len(sent)+64 {
 		t.Errorf("got %d bytes and %v; want the %d that were sent, and little more", len(payload), err, len(sent))
 	}
@@ -216,13 +222,13 @@ func TestABlameByBytes(t *testing.T) {
 		blamed := make(map[string]int)
 		for i := range 60 {
 			content := []string{"{}", "{", "[" + strings.Repeat("1,", 60_000) + "1]"}[i%3]
-			q, err := question.Maker{Timeout: time.Hour}.Of(c.read(t, posting(t, content)), true)
+			q, err := decisionrequest.Maker{Timeout: time.Hour}.Of(c.read(t, posting(t, content)), true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			q.Plain = true
 			answers := make(chan wire.Blamed, 1)
-			err = c.remote.Blame(func() (wire.Question, bool) { return q, true }, func(b wire.Blamed, err error) {
+			err = c.remote.Blame(func() (wire.DecisionRequest, bool) { return q, true }, func(b wire.Blamed, err error) {
 				if err != nil {
 					t.Error(err)
 				}

@@ -20,7 +20,7 @@ import (
 	parser "understudy/authz/extauthz/body"
 	"understudy/authz/extauthz/checktest"
 	"understudy/authz/extauthz/input"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
@@ -178,7 +178,7 @@ func newReader(t testing.TB) *input.Reader {
 // crosses.
 type crossing struct {
 	live   *authz.Policy
-	remote *supervisor.Candidate
+	remote *supervisor.RemotePolicy
 	reader *input.Reader
 }
 
@@ -188,7 +188,7 @@ func newCrossing(t testing.TB, process *supervisor.Supervisor, p *adminpb.Policy
 	if err != nil {
 		t.Fatal(err)
 	}
-	remote := process.NewCandidate(p, supervisor.Options{Name: "experiment"})
+	remote := process.NewRemotePolicy(p, supervisor.Options{Name: "experiment"})
 	t.Cleanup(remote.Close)
 	if err := remote.Compiled(); err != nil {
 		t.Fatal(err)
@@ -213,20 +213,20 @@ func (c crossing) here(ctx context.Context, r *authz.Request) authz.Decision {
 }
 
 // there decides it by what crosses, and returns that too.
-func (c crossing) there(t testing.TB, r *authz.Request) (authz.Decision, wire.Question) {
+func (c crossing) there(t testing.TB, r *authz.Request) (authz.Decision, wire.DecisionRequest) {
 	t.Helper()
-	q, err := question.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)}.Of(r, c.live.MayReadBody())
+	q, err := decisionrequest.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)}.Of(r, c.live.MayReadBody())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c.answer(t, q), q
 }
 
-// answer is the decision of the rehearsal process on a question.
-func (c crossing) answer(t testing.TB, q wire.Question) authz.Decision {
+// answer is the decision of the rehearsal process on a request.
+func (c crossing) answer(t testing.TB, q wire.DecisionRequest) authz.Decision {
 	t.Helper()
 	answers := make(chan authz.Decision, 1)
-	c.ask(t, func() (wire.Question, bool) { return q, true }, func(d authz.Decision, err error) {
+	c.ask(t, func() (wire.DecisionRequest, bool) { return q, true }, func(d authz.Decision, err error) {
 		if err != nil {
 			d = authz.Failed(authz.FailureRehearsal, err.Error())
 		}
@@ -235,9 +235,9 @@ func (c crossing) answer(t testing.TB, q wire.Question) authz.Decision {
 	return <-answers
 }
 
-func (c crossing) ask(t testing.TB, prepare func() (wire.Question, bool), done func(authz.Decision, error)) {
+func (c crossing) ask(t testing.TB, prepare func() (wire.DecisionRequest, bool), done func(authz.Decision, error)) {
 	t.Helper()
-	if err := c.remote.Decide(supervisor.Question{Prepare: prepare, Done: done}); err != nil {
+	if err := c.remote.Decide(supervisor.DecisionRequest{Prepare: prepare, Done: done}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,9 +16,9 @@ type Candidate struct {
 	// name is the resource name of the experiment.
 	name string
 	side examine.Candidate
-	// shadow has the tally in its metrics until the candidate is closed.
-	shadow *Shadow
-	tally  *tally
+	// shadow has the metrics of the experiment until the candidate is closed.
+	shadow  *Shadow
+	metrics *experimentMetrics
 	// bytes is the memory of the requests that wait for the candidate.
 	bytes  atomic.Int64
 	closed atomic.Bool
@@ -27,10 +27,10 @@ type Candidate struct {
 
 // NewCandidate begins to compile the policy of an experiment. name is its resource name.
 func (s *Shadow) NewCandidate(name string, source *adminpb.Policy) *Candidate {
-	c := &Candidate{name: name, shadow: s, tally: s.metrics.open(name)}
+	c := &Candidate{name: name, shadow: s, metrics: s.metrics.open(name)}
 	c.side.Source, c.side.Exempted = source, authz.NewExemptions(source)
 	if s.config.Process != nil {
-		c.side.Remote = s.config.Process.NewCandidate(source, supervisor.Options{
+		c.side.Remote = s.config.Process.NewRemotePolicy(source, supervisor.Options{
 			Name: name, Keeps: true, Queue: s.config.Limits.Queue, ExaminationBytes: s.config.Limits.ExaminationBytes(),
 		})
 	}
@@ -83,7 +83,7 @@ func (c *Candidate) Close() {
 var noRules = &authz.Policy{}
 
 // find returns the decision on a request if nobody need be asked for it.
-func (c *Candidate) find(ctx context.Context, r *authz.Request, byDefault authz.Verdict) (authz.Decision, bool) {
+func (c *Candidate) find(ctx context.Context, r *authz.Request, byDefault authz.Effect) (authz.Decision, bool) {
 	switch {
 	case r.Operation == authz.OperationOnEnd, len(c.side.Source.GetRules()) == 0:
 		return noRules.Decide(ctx, r, authz.Conditions{Shadow: true, Default: byDefault}), true

@@ -33,7 +33,7 @@ func (c *coin) toss(now time.Time, draw uint64, filled func() float64) (weight i
 		c.look(now, filled())
 	}
 	weight = 1 << c.halvings
-	return weight, draw&uint64(weight-1) == 0 //nolint:gosec // at least 1
+	return weight, draw&uint64(weight-1) == 0 // at least 1
 }
 
 // look sees how full the queue is. One that drains needs no smaller sample: to go on would leave a few

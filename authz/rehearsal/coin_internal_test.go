@@ -153,8 +153,8 @@ func TestExperimentsAreComparedOnTheSameRequests(t *testing.T) {
 		t.Cleanup(candidate.Close)
 		<-candidate.Ready()
 		candidate.coin.halvings = halvings
-		e := NewExperiment("policies/web/experiments/next", "2", candidate)
-		e.Evidence = evidence.NewTally(e.Name, "uid", "2", evidence.NewPatterns())
+		e := NewExperiment(candidate, "2")
+		e.Evidence = evidence.NewTally(evidence.Content{Experiment: e.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())
 		experiments = append(experiments, e)
 	}
 	draw := uint64(0)
@@ -162,7 +162,7 @@ func TestExperimentsAreComparedOnTheSameRequests(t *testing.T) {
 	for range 10 {
 		c := r.comparing(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
 		c.job.experiments = experiments
-		r.shadow.rehearse(t.Context(), background.WithoutPipe(), c.job)
+		r.shadow.rehearse(t.Context(), &background.Yielder{NoPipe: true}, c.job)
 		r.shadow.underWay.Wait()
 	}
 	r.shadow.examiner.Wait()
@@ -180,7 +180,7 @@ func TestExperimentsAreComparedOnTheSameRequests(t *testing.T) {
 			t.Errorf("experiment %d: %d requests wait, and stand for %d", i, n, weight)
 		}
 	}
-	if n := r.reader.Count(t, "understudy.preview.dropped", "reason", "sampled"); n != 10 {
+	if n := r.reader.Count(t, "understudy.preview.dropped", attribute.String("reason", "sampled")); n != 10 {
 		t.Errorf("%d comparisons are counted as not drawn, want 10", n)
 	}
 }
@@ -219,7 +219,7 @@ func TestARecordSaysHowManyItStandsFor(t *testing.T) {
 	for _, halvings := range []int{0, 3} {
 		r.experiment.Candidate.coin.halvings = halvings
 		c := r.comparing(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
-		r.shadow.rehearse(t.Context(), background.WithoutPipe(), c.job)
+		r.shadow.rehearse(t.Context(), &background.Yielder{NoPipe: true}, c.job)
 		r.shadow.underWay.Wait()
 	}
 	if !slices.Equal(seen.weights, []int64{0, 8}) {

@@ -11,7 +11,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/diagnostics"
 	"understudy/authz/evidence"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
@@ -21,7 +21,7 @@ import (
 // what a preview record says of it. It is the same for every request on which the
 // two decide so. It is safe for concurrent use.
 type comparison struct {
-	live         *question.Live
+	live         *decisionrequest.Live
 	experiment   *Experiment
 	liveDecision authz.Decision
 	decision     authz.Decision
@@ -41,7 +41,7 @@ type recordText struct {
 	attributes []attribute.KeyValue
 }
 
-func newComparison(r *authz.Request, live *question.Live, experiment *Experiment, liveDecision, decision authz.Decision) *comparison {
+func newComparison(r *authz.Request, live *decisionrequest.Live, experiment *Experiment, liveDecision, decision authz.Decision) *comparison {
 	c := &comparison{
 		live: live, experiment: experiment, liveDecision: liveDecision, decision: decision,
 		difference: r.Compare(liveDecision, decision),
@@ -65,12 +65,16 @@ func (c *comparison) severity() (log.Severity, string) {
 	}
 }
 
-// failure is why there is nothing to compare, empty if there is.
+// failure is why there is nothing to compare, empty if there is: so it is where both fail alike.
 func (c *comparison) failure() authz.Failure {
-	if c.difference == authz.LiveFailed {
+	switch c.difference {
+	case authz.LiveFailed:
 		return c.liveDecision.Failure
+	case authz.ExperimentFailed:
+		return c.decision.Failure
+	default:
+		return ""
 	}
-	return c.decision.Failure
 }
 
 // recordText returns the text, made on first use: without an export nobody reads it.
@@ -196,7 +200,7 @@ type pairKey struct {
 const maxComparisons = 1024
 
 // of returns the comparison of two decisions on a request.
-func (k *comparisons) of(r *authz.Request, live *question.Live, experiment *Experiment, liveDecision, decision authz.Decision) *comparison {
+func (k *comparisons) of(r *authz.Request, live *decisionrequest.Live, experiment *Experiment, liveDecision, decision authz.Decision) *comparison {
 	key := pairKey{liveDecision.Rendering(), decision.Rendering(), r.Reservation != nil}
 	if key.live == nil || key.experiment == nil {
 		return newComparison(r, live, experiment, liveDecision, decision)

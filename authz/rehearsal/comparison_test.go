@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"understudy/authz"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 )
 
 // interned is a decision that no other shares.
@@ -16,7 +16,7 @@ func interned() authz.Decision { return authz.Decision{}.WithRendering(&authz.Re
 func TestComparisonsAreBounded(t *testing.T) {
 	k := &comparisons{}
 	fresh := func() *comparison {
-		return k.of(&authz.Request{}, &question.Live{}, &Experiment{}, interned(), interned())
+		return k.of(&authz.Request{}, &decisionrequest.Live{}, &Experiment{}, interned(), interned())
 	}
 	for range maxComparisons + 10 {
 		fresh()
@@ -35,7 +35,7 @@ func TestComparisonsAreBounded(t *testing.T) {
 // TestEqualDecisionsShareAComparison: it is made once for all requests on which both
 // sides decide so.
 func TestEqualDecisionsShareAComparison(t *testing.T) {
-	k, policy, experiment := &comparisons{}, &question.Live{}, &Experiment{}
+	k, policy, experiment := &comparisons{}, &decisionrequest.Live{}, &Experiment{}
 	live, other := interned(), interned()
 	first := k.of(&authz.Request{}, policy, experiment, live, other)
 	if k.of(&authz.Request{}, policy, experiment, live, other) != first {

@@ -1,13 +1,11 @@
 package rehearsal
 
 import (
-	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 	"understudy/authz/rehearsal/examine"
-	"understudy/rego/coverage"
 	"understudy/rego/explain"
 )
 
@@ -16,7 +14,7 @@ func (j *job) fold() {
 	for _, e := range j.experiments {
 		if e.Evidence != nil {
 			j.patterns = e.Evidence.Patterns()
-			j.pattern = j.patterns.Of(j.request.Method, j.request.Path)
+			j.pattern = j.patterns.Of(evidence.Method(j.request.Method), j.request.Path)
 			return
 		}
 	}
@@ -26,20 +24,20 @@ func (j *job) fold() {
 func (j *job) compared(t *evidence.Tally, c *comparison) evidence.Comparison {
 	p := j.pattern
 	if t.Patterns() != j.patterns {
-		p = t.Patterns().Of(j.request.Method, j.request.Path)
+		p = t.Patterns().Of(evidence.Method(j.request.Method), j.request.Path)
 	}
 	return evidence.Comparison{Request: j.request, Pattern: p, Outcome: c.outcome, Weight: j.weight}
 }
 
 // count counts a comparison. Every one comes by here exactly once, recorded or not. The causes
 // of the first ones of their group are looked for.
-func (c *comparing) count(compared *comparison) {
+func (c *pendingComparison) count(compared *comparison) {
 	c.job.counted = true
 	if c.job.replay != nil {
 		c.countReplayed(compared)
 		return
 	}
-	c.experiment.Candidate.tally.compare(compared)
+	c.experiment.Candidate.metrics.compare(compared)
 	t := c.experiment.Evidence
 	if t == nil {
 		return
@@ -51,7 +49,7 @@ func (c *comparing) count(compared *comparison) {
 }
 
 // explain finds the causes of a difference.
-func (c *comparing) explain(compared *comparison, done func([]*evidencepb.Cause)) {
+func (c *pendingComparison) explain(compared *comparison, done func([]*evidencepb.Cause)) {
 	of := c.job.subject(c.experiment, authz.Leaf{})
 	c.shadow.examiner.Explain(&of, compared.difference, compared.decision, func(causes []explain.Expression) { done(causesOf(causes)) })
 }
@@ -89,7 +87,7 @@ func (s *Shadow) sample(j *job) {
 }
 
 // drop counts a comparison that is not made.
-func (c *comparing) drop(why background.DropReason) { c.job.drop(c.experiment, why) }
+func (c *pendingComparison) drop(why background.DropReason) { c.job.drop(c.experiment, why) }
 
 // drop counts that the request is not compared with the decision of an experiment. What
 // panics after it was counted is a drop for the metrics alone: evidence has each request once.
@@ -98,7 +96,7 @@ func (j *job) drop(e *Experiment, why background.DropReason) {
 		j.replay.drop(j, why)
 		return
 	}
-	e.Candidate.tally.drop(why)
+	e.Candidate.metrics.drop(why)
 	if e.Evidence != nil && !j.counted {
 		e.Evidence.Drop(j.live.Etag, evidence.Drop{Reason: string(why), Weight: j.weight, Time: j.request.Time})
 	}
@@ -107,7 +105,7 @@ func (j *job) drop(e *Experiment, why background.DropReason) {
 func causesOf(causes []explain.Expression) []*evidencepb.Cause {
 	out := make([]*evidencepb.Cause, 0, len(causes))
 	for _, c := range causes {
-		out = append(out, &evidencepb.Cause{File: c.File, Line: int32(c.Line), Text: c.Shown()}) //nolint:gosec // a module has fewer lines
+		out = append(out, &evidencepb.Cause{File: c.File, Line: int32(c.Line), Text: c.Shown()}) // a module has fewer lines
 	}
 	return out
 }
@@ -116,30 +114,11 @@ func causesOf(causes []explain.Expression) []*evidencepb.Cause {
 // there is besides counts.
 func (e *Experiment) Active(policyEtag string) evidence.Active {
 	return evidence.Active{Tally: e.Evidence, PolicyEtag: policyEtag, Refresh: func(s *evidence.Sum) {
-		covered := e.pair.Coverage()
-		s.SetExamined(policyEtag, covered.Pending, covered.Unexamined)
+		progress := e.pair.Progress()
+		s.SetExamined(policyEtag, progress.Pending, progress.Unexamined)
 		s.SetWaiting(policyEtag, e.waiting.Load(), e.standing.Load())
-		if !covered.Known {
-			return
+		if progress.Items != nil {
+			s.SetItems(policyEtag, progress.Items)
 		}
-		rules := make([]*evidencepb.Rule, 0, len(covered.Rules))
-		for _, r := range covered.Rules {
-			rules = append(rules, &evidencepb.Rule{
-				Side: int32(sideOf(r.Side)), File: r.File, Line: int32(r.Line), Name: r.Name, //nolint:gosec // a module has fewer lines
-				EvaluatedTrue: r.SeenTrue, EvaluatedFalse: r.SeenFalse,
-			})
-		}
-		more := int64(0)
-		if covered.Truncated {
-			more = 1 // at least
-		}
-		s.SetCoverage(policyEtag, rules, more, covered.Data)
 	}}
-}
-
-func sideOf(s coverage.Side) adminpb.Report_ChangedRule_Side {
-	if s == coverage.Live {
-		return adminpb.Report_ChangedRule_POLICY
-	}
-	return adminpb.Report_ChangedRule_EXPERIMENT
 }

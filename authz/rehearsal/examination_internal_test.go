@@ -3,7 +3,6 @@ package rehearsal
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -19,13 +18,12 @@ import (
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/cmd/testkit"
-	"understudy/rego/coverage"
 )
 
 // run has the shadow work until the test ends, with an experiment whose evidence is counted.
 func (r *rehearsed) run(t *testing.T) {
 	t.Helper()
-	r.experiment.Evidence = evidence.NewTally("policies/web/experiments/next", "uid", "2", evidence.NewPatterns())
+	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: "policies/web/experiments/next", UID: "uid", Etag: "2"}, evidence.NewPatterns())
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); r.shadow.Run(ctx) }()
@@ -60,39 +58,35 @@ func (r *rehearsed) published(t *testing.T, is func(*evidencepb.Pair) bool) *evi
 	}
 }
 
-// exercised :: line of a rule that differs → whether it was true and whether it was false.
-func exercised(p *evidencepb.Pair) map[int32][2]bool {
-	out := make(map[int32][2]bool)
-	for _, rule := range p.GetRules() {
-		if rule.GetSide() == int32(adminpb.Report_ChangedRule_EXPERIMENT) {
-			out[rule.GetLine()] = [2]bool{rule.GetEvaluatedTrue(), rule.GetEvaluatedFalse()}
-		}
+// shown is how many requests have shown the literal and the rule in which the two policies of the fixture differ.
+func shown(p *evidencepb.Pair) (out [2]int32) {
+	for _, list := range p.GetItems() {
+		copy(out[:], list.GetShown())
 	}
 	return out
 }
 
-// TestCoverageNeedsNoMoreTraffic has one request alone, and many at once, of which each rule
-// but one is exercised by a single one. Evidence says that there is something to come until
-// it has all of it.
-func TestCoverageNeedsNoMoreTraffic(t *testing.T) {
+// TestExaminationsNeedNoMoreTraffic has one request alone, and many at once, of which a single one shows an item.
+// Evidence says that there is something to come until it has all of it.
+func TestExaminationsNeedNoMoreTraffic(t *testing.T) {
 	for _, n := range []int{1, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			r := rehearse(t, supervisortest.New(t), rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
+			r := rehearse(t, supervisortest.New(t), rehearsaltest.ItemsLive, rehearsaltest.ItemsCandidate)
 			r.run(t)
 			for i := range n - 1 {
 				r.offer(t, map[string]any{"x": fmt.Sprint("nobody", i), "method": "PUT"})
 			}
 			r.offer(t, map[string]any{"x": "b", "method": "GET"})
-			want := map[int32][2]bool{5: {true, false}, 10: {false, false}}
+			want := [2]int32{1, 0}
 			p := r.published(t, func(p *evidencepb.Pair) bool {
 				c := p.GetCounts()
 				counted := c.GetBothAllow() + c.GetBothDeny() + c.GetNewlyAllowed()
-				if got := exercised(p); counted > 0 && p.GetPending() == 0 && counted == int64(n) && !maps.Equal(got, want) {
+				if got := shown(p); counted > 0 && p.GetPending() == 0 && counted == int64(n) && got != want {
 					t.Errorf("got %v and nothing pending, want %v", got, want)
 				}
 				return counted == int64(n) && p.GetPending() == 0
 			})
-			if got := exercised(p); !maps.Equal(got, want) || p.GetUnexamined() != 0 {
+			if got := shown(p); got != want || p.GetUnexamined() != 0 {
 				t.Errorf("got %v and %d unexamined, want %v", got, p.GetUnexamined(), want)
 			}
 		})
@@ -100,7 +94,7 @@ func TestCoverageNeedsNoMoreTraffic(t *testing.T) {
 }
 
 // explained is what is said of a comparison in which the experiment decides so.
-func (r *rehearsed) explained(t testing.TB, c *comparing, d authz.Decision) (out []string) {
+func (r *rehearsed) explained(t testing.TB, c *pendingComparison, d authz.Decision) (out []string) {
 	t.Helper()
 	causes := make(chan []*evidencepb.Cause, 1)
 	c.explain(newComparison(c.job.request, r.live, r.experiment, c.job.decision, d), func(all []*evidencepb.Cause) { causes <- all })
@@ -110,9 +104,9 @@ func (r *rehearsed) explained(t testing.TB, c *comparing, d authz.Decision) (out
 	return out
 }
 
-// cover has a request covered, and waits for that.
-func (r *rehearsed) cover(c *comparing, leaf authz.Leaf) {
-	r.shadow.examiner.Cover(c.job.subject(r.experiment, leaf), &r.experiment.pair, examine.Group{})
+// examine has a request examined, and waits for that.
+func (r *rehearsed) examine(c *pendingComparison, leaf authz.Leaf) {
+	r.shadow.examiner.Examine(c.job.subject(r.experiment, leaf), &r.experiment.pair, examine.Group{})
 	r.shadow.examiner.Wait()
 }
 
@@ -130,8 +124,8 @@ func TestAllExperimentsOfAPolicyHaveItsNoise(t *testing.T) {
 	r := rehearse(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`input.x == "b"`))
 	c := r.comparing(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
 	for range 2 {
-		r.experiment = NewExperiment(r.experiment.Name, r.experiment.Etag, r.experiment.Candidate)
-		r.experiment.Evidence = evidence.NewTally(r.experiment.Name, "uid", "2", evidence.NewPatterns())
+		r.experiment = NewExperiment(r.experiment.Candidate, r.experiment.Etag)
+		r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())
 		c.job.experiments = append(c.job.experiments, r.experiment)
 	}
 	c.job.experiments = c.job.experiments[1:]
@@ -144,10 +138,10 @@ func TestAllExperimentsOfAPolicyHaveItsNoise(t *testing.T) {
 	}
 }
 
-// TestADifferenceIsOfItsGroup, by which coverage tells its first requests from others.
+// TestADifferenceIsOfItsGroup, by which examinations tell its first requests from others.
 func TestADifferenceIsOfItsGroup(t *testing.T) {
 	r := rehearse(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`input.x == "b"`))
-	r.experiment.Evidence = evidence.NewTally(r.experiment.Name, "uid", "2", evidence.NewPatterns())
+	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())
 	request := rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))
 	request.Method, request.Path = "GET", "/orders/1"
 	c := r.comparing(t, request)
@@ -155,7 +149,7 @@ func TestADifferenceIsOfItsGroup(t *testing.T) {
 	of := func(d authz.Decision) examine.Group {
 		return c.job.group(newComparison(request, r.live, r.experiment, c.job.decision, d))
 	}
-	if got := of(authz.Decision{Verdict: authz.Allow}); got != (examine.Group{}) {
+	if got := of(authz.Decision{Effect: authz.Allow}); got != (examine.Group{}) {
 		t.Errorf("got %+v of what does not differ, want no group", got)
 	}
 	if got, want := of(denied("")), (examine.Group{Difference: authz.NewlyDenied, Method: "GET", Path: "/orders/*", Rule: "main"}); got != want {
@@ -163,7 +157,7 @@ func TestADifferenceIsOfItsGroup(t *testing.T) {
 	}
 }
 
-// TestBytesAreExamined: causes, coverage and noise come of the bytes, and a body that neither
+// TestBytesAreExamined: causes, items and noise come of the bytes, and a body that neither
 // policy reads prevents none of them, however bad it is.
 func TestBytesAreExamined(t *testing.T) {
 	for name, content := range map[string]string{"small": "{", "large": strings.Repeat("{", 5000), "too many values": strings.Repeat("[1,", 60_000)} {
@@ -172,10 +166,10 @@ func TestBytesAreExamined(t *testing.T) {
 				return rehearsaltest.Allowing(`input.attributes.request.http.method == "` + is + `"`)
 			}
 			r := rehearse(t, supervisortest.New(t), method("POST"), method("GET"))
-			r.experiment.Evidence = evidence.NewTally(r.experiment.Name, "uid", "2", evidence.NewPatterns())
+			r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())
 			request := newCrossing(t, r.shadow.config.Process, method("GET")).read(t, posting(t, content))
 			c := r.comparing(t, request)
-			if request.Sent == nil || c.job.decision.Verdict != authz.Allow {
+			if request.Sent == nil || c.job.decision.Effect != authz.Allow {
 				t.Fatalf("the live policy decides %+v", c.job.decision)
 			}
 			want := []string{`a.rego:2 input.attributes.request.http.method == "GET"`}
@@ -183,13 +177,12 @@ func TestBytesAreExamined(t *testing.T) {
 				t.Errorf("got the causes %v, want %v", got, want)
 			}
 			r.shadow.sample(&c.job)
-			r.cover(c, authz.Leaf{1})
+			r.examine(c, authz.Leaf{1})
 			if got := r.noise(); got.GetSampled() != 1 || got.GetDiffered() != 0 {
 				t.Errorf("got the noise %v, want that both decisions are the same", got)
 			}
-			covered := r.experiment.pair.Coverage()
-			if !slices.ContainsFunc(covered.Rules, func(rule coverage.Rule) bool { return rule.SeenTrue }) {
-				t.Errorf("got the coverage %+v, want that the rule of the live policy was true", covered)
+			if progress := r.experiment.pair.Progress(); !slices.Equal(progress.Items.GetShown(), []int32{1}) {
+				t.Errorf("got %+v, want that the request has shown the literal", progress)
 			}
 			if request.Held() != request.Size {
 				t.Errorf("the request holds %d bytes and has %d: something of it was parsed here", request.Held(), request.Size)

@@ -11,7 +11,7 @@ import (
 	"understudy/authz/cache"
 	"understudy/authz/diagnostics"
 	"understudy/authz/diagnostics/metrictest"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
 )
@@ -19,7 +19,7 @@ import (
 // rehearsed is a shadow with a live policy and one experiment.
 type rehearsed struct {
 	shadow     *Shadow
-	live       *question.Live
+	live       *decisionrequest.Live
 	experiment *Experiment
 	reader     metrictest.Metrics
 	log        *bytes.Buffer
@@ -44,7 +44,7 @@ func rehearse(t testing.TB, process *supervisor.Supervisor, live, candidate *adm
 		t.Fatal(err)
 	}
 	r := &rehearsed{shadow: s, reader: reader, log: out}
-	r.live = &question.Live{Name: "policies/web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: rehearsaltest.Packed(t, live)}
+	r.live = &decisionrequest.Live{Name: "policies/web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: rehearsaltest.Packed(t, live)}
 	if err := r.live.Policy.SetSize(100); err != nil {
 		t.Fatal(err)
 	}
@@ -54,13 +54,13 @@ func rehearse(t testing.TB, process *supervisor.Supervisor, live, candidate *adm
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	r.experiment = NewExperiment("policies/web/experiments/next", "2", c)
+	r.experiment = NewExperiment(c, "2")
 	return r
 }
 
-// comparing is the comparison of a request that is to be made.
-func (r *rehearsed) comparing(t testing.TB, request *authz.Request) *comparing {
+// pendingComparison is the comparison of a request that is to be made.
+func (r *rehearsed) comparing(t testing.TB, request *authz.Request) *pendingComparison {
 	d := r.live.Policy.Decide(t.Context(), request, authz.Conditions{})
 	j := job{ctx: t.Context(), live: r.live, experiments: []*Experiment{r.experiment}, request: request, decision: d, bytes: 100}
-	return &comparing{r.shadow, j, r.experiment}
+	return &pendingComparison{r.shadow, j, r.experiment}
 }

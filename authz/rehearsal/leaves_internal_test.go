@@ -70,7 +70,7 @@ func TestWhetherAnExperimentReadsTheBody(t *testing.T) {
 func TestACandidateThatIsClosedComparesNothing(t *testing.T) {
 	r := rehearse(t, supervisortest.New(t), pathOf("/a"), method("GET"))
 	c := r.comparing(t, newCrossing(t, r.shadow.config.Process, method("GET")).read(t, asking(t, "GET", "/a", "")))
-	tally := r.experiment.Candidate.tally
+	tally := r.experiment.Candidate.metrics
 	r.experiment.Candidate.Close()
 	r.shadow.one(&c.job, r.experiment)
 	r.shadow.underWay.Wait()
@@ -80,7 +80,7 @@ func TestACandidateThatIsClosedComparesNothing(t *testing.T) {
 	r.shadow.underWay.Add(1)
 	c.job.held = &held{shadow: r.shadow}
 	c.job.held.waiting.Add(1)
-	c.answered(authz.Decision{Verdict: authz.Allow}, nil) // as it was on its way
+	c.answered(authz.Decision{Effect: authz.Allow}, nil) // as it was on its way
 	if n := tally.dropped[DropChanged]; n != 2 {
 		t.Errorf("%d comparisons are dropped, want 2", n)
 	}

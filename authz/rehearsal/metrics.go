@@ -15,15 +15,15 @@ import (
 // series has to end with its experiment. It is safe for concurrent use.
 type metrics struct {
 	mu sync.Mutex
-	// tallies :: the resource name of an experiment → its tally, while a candidate of that
+	// experiments :: the resource name of an experiment → its metrics, while a candidate of that
 	// name is open.
-	tallies map[string]*tally
+	experiments map[string]*experimentMetrics
 }
 
 // newMetrics registers the metrics, of no experiment yet.
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
-	m := &metrics{tallies: map[string]*tally{}}
+	m := &metrics{experiments: map[string]*experimentMetrics{}}
 	var errs [3]error
 	var comparisons, drops, ignored metric.Int64ObservableCounter
 	comparisons, errs[0] = meter.Int64ObservableCounter("understudy.preview.comparisons", metric.WithUnit("{comparison}"),
@@ -44,32 +44,32 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	return m, err
 }
 
-// all returns the tallies that there are.
-func (m *metrics) all() []*tally {
+// all returns those of all experiments.
+func (m *metrics) all() []*experimentMetrics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.tallies))
+	return slices.Collect(maps.Values(m.experiments))
 }
 
-// open returns the tally of an experiment, for one more candidate of it.
-func (m *metrics) open(name string) *tally {
+// open returns the metrics of an experiment, for one more candidate of it.
+func (m *metrics) open(name string) *experimentMetrics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.tallies[name]
+	t := m.experiments[name]
 	if t == nil {
-		t = newTally(name)
-		m.tallies[name] = t
+		t = newExperimentMetrics(name)
+		m.experiments[name] = t
 	}
 	t.candidates++
 	return t
 }
 
-// close takes a candidate from a tally. Without any its series end.
+// close takes a candidate from an experiment. Without any its series end.
 func (m *metrics) close(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.tallies[name]
+	t := m.experiments[name]
 	if t.candidates--; t.candidates == 0 {
-		delete(m.tallies, name)
+		delete(m.experiments, name)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"understudy/authz/background"
 	"understudy/authz/evidence"
 	"understudy/authz/rehearsal/rehearsaltest"
@@ -49,8 +51,8 @@ func TestEachRequestThatFindsTheQueueFullIsCounted(t *testing.T) {
 	if err := candidate.Err(); err != nil {
 		t.Fatal(err)
 	}
-	r.experiment = NewExperiment(r.experiment.Name, "3", candidate)
-	r.experiment.Evidence = evidence.NewTally(r.experiment.Name, "uid", "3", evidence.NewPatterns())
+	r.experiment = NewExperiment(candidate, "3")
+	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "3"}, evidence.NewPatterns())
 
 	held.Lock()
 	for range requests {
@@ -70,7 +72,7 @@ func TestEachRequestThatFindsTheQueueFullIsCounted(t *testing.T) {
 	if got := pair.GetDrops()[reason]; got != dropped {
 		t.Errorf("of %d requests that are dropped, %d found the queue full; want all", dropped, got)
 	}
-	if got := r.reader.Count(t, "understudy.preview.dropped", "reason", reason); got != dropped {
+	if got := r.reader.Count(t, "understudy.preview.dropped", attribute.String("reason", reason)); got != dropped {
 		t.Errorf("the metric counts %d requests that found the queue full, want %d", got, dropped)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"understudy/authz/rehearsal/process"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 )
 
 // TestMain is the rehearsal process as well: a test starts this binary again.
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 func real(t testing.TB) (s *supervisor.Supervisor, last func() *process.Process) {
 	t.Helper()
 	var started *process.Process
-	s, err := supervisor.New(supervisor.Config{Build: "test", Start: func() (supervisor.Child, error) {
+	s, err := supervisor.New(supervisor.Config{Build: "test", Overhead: supervisortest.Overhead(), Start: func() (supervisor.Child, error) {
 		p, err := process.Start()
 		started = p
 		return p, err
@@ -42,15 +43,15 @@ func real(t testing.TB) (s *supervisor.Supervisor, last func() *process.Process)
 	return s, func() *process.Process { return started }
 }
 
-// TestExaminationsInAnotherProcess has causes, coverage and noise from a process of their
+// TestExaminationsInAnotherProcess has causes, items and noise from a process of their
 // own, before and after it is killed.
 func TestExaminationsInAnotherProcess(t *testing.T) {
 	s, last := real(t)
-	r := rehearse(t, s, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
-	r.experiment.Evidence = evidence.NewTally(r.experiment.Name, "uid", "2", evidence.NewPatterns())
-	for i, x := range []string{"a", "c"} {
+	r := rehearse(t, s, rehearsaltest.ItemsLive, rehearsaltest.ItemsCandidate)
+	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())
+	for i, x := range []string{"a", "b"} {
 		c := r.comparing(t, rehearsaltest.Request(map[string]any{"x": x, "method": "GET"}, time.Unix(1_700_000_000, 0)))
-		r.cover(c, authz.Leaf{uint64(i), 1})
+		r.examine(c, authz.Leaf{uint64(i), 1})
 		r.shadow.sample(&c.job)
 		r.shadow.examiner.Wait()
 		if got := r.noise(); got.GetSampled() != int64(i+1) || got.GetDiffered() != 0 {
@@ -60,36 +61,36 @@ func TestExaminationsInAnotherProcess(t *testing.T) {
 			if got, want := r.explained(t, c, denied("")), []string{`a.rego:7 input.x == "b"`}; !slices.Equal(got, want) {
 				t.Errorf("got the causes %v, want %v", got, want)
 			}
-			if d := c.job.decision; d.Verdict != authz.Allow {
+			if d := c.job.decision; d.Effect != authz.Allow {
 				t.Errorf("the live policy decided %+v, want that it allows", d)
 			}
 			last().Kill()
 		}
 	}
-	if got := r.experiment.pair.Coverage().Rules[0]; !got.SeenTrue || !got.SeenFalse {
-		t.Errorf("got %+v; want what was seen before and after", got)
+	if got := r.experiment.pair.Progress(); !slices.Equal(got.Items.GetShown(), []int32{2}) || got.Unexamined != 0 {
+		t.Errorf("got %+v; want that the literal was shown before and after", got)
 	}
 }
 
 // BenchmarkCold is what comparisons cost of which the other process makes each, 32 at a time:
-// alone, with coverage of a change that is never all seen, and with every difference explained.
+// alone, with items that are never all seen, and with every difference explained.
 func BenchmarkCold(b *testing.B) {
 	for _, bench := range []struct {
-		name           string
-		cover, explain bool
-	}{{name: "compared"}, {name: "and covered", cover: true}, {name: "and explained", explain: true}} {
+		name             string
+		examine, explain bool
+	}{{name: "compared"}, {name: "and examined", examine: true}, {name: "and explained", explain: true}} {
 		b.Run(bench.name, func(b *testing.B) {
 			s, _ := real(b)
-			r := rehearse(b, s, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
+			r := rehearse(b, s, rehearsaltest.ItemsLive, rehearsaltest.ItemsCandidate)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				c := r.comparing(b, rehearsaltest.Request(map[string]any{"x": strconv.Itoa(i), "method": "GET"}, time.Unix(1_700_000_000, 0)))
 				r.shadow.one(&c.job, r.experiment)
-				if bench.cover {
-					r.shadow.examiner.Cover(c.job.subject(r.experiment, authz.Leaf{uint64(i), 1}), &r.experiment.pair, examine.Group{})
+				if bench.examine {
+					r.shadow.examiner.Examine(c.job.subject(r.experiment, authz.Leaf{uint64(i), 1}), &r.experiment.pair, examine.Group{})
 				}
 				if bench.explain {
-					c.explain(newComparison(c.job.request, r.live, r.experiment, authz.Decision{Verdict: authz.Allow}, denied("")), func([]*evidencepb.Cause) {})
+					c.explain(newComparison(c.job.request, r.live, r.experiment, authz.Decision{Effect: authz.Allow}, denied("")), func([]*evidencepb.Cause) {})
 				}
 				if i%32 == 31 {
 					r.shadow.underWay.Wait()
@@ -104,10 +105,10 @@ func BenchmarkCold(b *testing.B) {
 // experiment is full that never comes to an end.
 func BenchmarkDropped(b *testing.B) {
 	s, _ := real(b)
-	r := rehearse(b, s, rehearsaltest.CoveredLive, rehearsaltest.Module(`allow if {
+	r := rehearse(b, s, rehearsaltest.ItemsLive, rehearsaltest.Module(`allow if {
 		n := numbers.range(1, 3000); some i in n; some j in n; some k in n; i + j + k < 0; input.x == "a"; input.method == "GET" }`))
 	c := r.comparing(b, rehearsaltest.Request(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
-	dropped := func() int64 { return r.experiment.Candidate.tally.dropped[background.DropQueueFull] }
+	dropped := func() int64 { return r.experiment.Candidate.metrics.dropped[background.DropQueueFull] }
 	offer := func() {
 		j := c.job
 		r.shadow.one(&j, r.experiment)

@@ -8,7 +8,7 @@ import (
 	"understudy/authz/diagnostics"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/recent"
 )
 
@@ -21,7 +21,7 @@ const maxReplaying = 32
 // comparisons, no coverage, and satisfies no requirement.
 type replay struct {
 	shadow     *Shadow
-	live       *question.Live
+	live       *decisionrequest.Live
 	experiment *Experiment
 	counts     *evidence.Replayed
 	slots      slots
@@ -44,7 +44,7 @@ func (s slots) release() { <-s }
 
 // Replay has an experiment decide requests that its live policy has decided before, by the
 // same version. It returns when that is done, or when the experiment or the shadow ends.
-func (s *Shadow) Replay(live *question.Live, e *Experiment, requests []*recent.Request) {
+func (s *Shadow) Replay(live *decisionrequest.Live, e *Experiment, requests []*recent.Request) {
 	if len(requests) == 0 || e.Evidence == nil || !s.enter() {
 		return
 	}
@@ -86,7 +86,7 @@ func (r *replay) one(kept *recent.Request) {
 	j.bytes = j.request.Held()
 	j.fold()
 	if d, ok := e.Candidate.find(j.ctx, j.request, s.config.Default); ok {
-		(&comparing{s, j, e}).know(d)
+		(&pendingComparison{s, j, e}).know(d)
 		return
 	}
 	j.held = &held{shadow: s, bytes: int64(j.bytes)}
@@ -100,11 +100,11 @@ func (r *replay) one(kept *recent.Request) {
 		return
 	}
 	s.underWay.Add(1)
-	(&comparing{s, j, e}).ask()
+	(&pendingComparison{s, j, e}).ask()
 }
 
 // countReplayed counts a comparison on a request that is replayed.
-func (c *comparing) countReplayed(compared *comparison) {
+func (c *pendingComparison) countReplayed(compared *comparison) {
 	counts, one := c.job.replay.counts, c.job.compared(c.experiment.Evidence, compared)
 	if counts.Count(one) {
 		c.explain(compared, func(causes []*evidencepb.Cause) { counts.Explain(one, causes) })

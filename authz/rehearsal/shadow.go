@@ -15,8 +15,8 @@ import (
 	"understudy/authz/background"
 	"understudy/authz/diagnostics"
 	"understudy/authz/evidence"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/examine"
-	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/supervisor"
 )
 
@@ -26,19 +26,19 @@ type Config struct {
 	// Process evaluates experiments. If it is nil, none is.
 	Process *supervisor.Supervisor
 	// Live are the live policies in it, which may be shared. Nil means that the Shadow has its own.
-	Live *question.LivePolicies
+	Live *decisionrequest.LivePolicies
 	// Node is the sidecar whose requests are rehearsed.
 	Node authz.Node
 	// Differing is called once for each request on which an experiment decides otherwise than
 	// the live policy, with the span of its check: off the request path, by several goroutines.
 	// Nil is called never. What is replayed is not reported.
-	Differing func(trace.SpanContext, *question.Live, *authz.Request, authz.Decision)
+	Differing func(trace.SpanContext, *decisionrequest.Live, *authz.Request, authz.Decision)
 	// Recorder gets each comparison. Nil means that there are no records.
 	Recorder *Recorder
 	// Bodies bounds what reading requests again may cost.
 	Bodies *authz.BodyMemory
 	// Default is the decision on a check of Envoy's where there is no policy.
-	Default authz.Verdict
+	Default authz.Effect
 	// Services calls external services.
 	Services authz.Services
 	Output   diagnostics.Output
@@ -50,7 +50,7 @@ type Limits struct {
 	// those that are compared. Zero means 4096.
 	Queue int
 	// QueueBytes bounds the memory of the requests that wait or are worked at, in bytes; one
-	// experiment may hold half of it. Those that wait to be examined have an eighth of it beside. Zero means
+	// experiment may hold half of it. Those that wait to be examined may hold another eighth. Zero means
 	// 64 MiB.
 	QueueBytes int
 	// Timeout bounds the evaluation of one experiment. Zero means a second.
@@ -88,10 +88,10 @@ type Experiment struct {
 	sampled           examine.Sampled
 }
 
-// NewExperiment returns an experiment of a live policy. Another version of either needs
-// another one.
-func NewExperiment(name, etag string, c *Candidate) *Experiment {
-	e := &Experiment{Name: name, Etag: etag, Candidate: c}
+// NewExperiment returns the experiment of a candidate, with the etag of its content, for one live policy. Another
+// version of either needs another one.
+func NewExperiment(c *Candidate, etag string) *Experiment {
+	e := &Experiment{Name: c.name, Etag: etag, Candidate: c}
 	e.pair.Changed = func() {
 		if e.Evidence != nil {
 			e.Evidence.MarkChanged()
@@ -115,9 +115,9 @@ type Shadow struct {
 	underWay sync.WaitGroup
 	// bytes is the memory of the requests that they are about.
 	bytes atomic.Int64
-	// questions makes what is asked, and examiner asks for more than decisions.
-	questions question.Maker
-	examiner  *examine.Examiner
+	// requests makes what is asked, and examiner asks for more than decisions.
+	requests decisionrequest.Maker
+	examiner *examine.Examiner
 	// ended says that no replay is begun any more: at shutdown there is time for what is live alone. ending is
 	// held while one begins, so that none does when underWay is waited for.
 	ending sync.Mutex
@@ -131,7 +131,7 @@ type job struct {
 	// ctx has the span of the request, if records are written; it is set by the worker.
 	ctx         context.Context
 	trace       trace.SpanContext
-	live        *question.Live
+	live        *decisionrequest.Live
 	experiments []*Experiment
 	request     *authz.Request
 	decision    authz.Decision
@@ -142,10 +142,7 @@ type job struct {
 	patterns *evidence.Patterns
 	// differs says that Config.Differing was called; nil if there is no need to.
 	differs *atomic.Bool
-	// drawn is when the experiments were asked about the request, and draw by which number each decides whether it
-	// is among those that are compared: nobody can foresee it.
-	drawn time.Time
-	draw  uint64
+	lot
 	// counted says that the comparison was made, and weight for how many it stands; they are set in a copy for one
 	// experiment.
 	counted bool
@@ -154,6 +151,14 @@ type job struct {
 	held *held
 	// replay is what the request is replayed by; nil for one that has just been decided.
 	replay *replay
+}
+
+// lot is what chance has drawn for a request.
+type lot struct {
+	// drawn is when, and draw the number by which each experiment decides whether the request is among those
+	// that are compared: no sender can foresee it.
+	drawn time.Time
+	draw  uint64
 }
 
 // held is a request that waits for the rehearsal process.
@@ -173,14 +178,14 @@ const handedOver = 4096
 func New(config Config) (*Shadow, error) {
 	config.Limits = config.Limits.withDefaults()
 	if config.Live == nil {
-		config.Live = question.NewLivePolicies(config.Process, config.Limits.ExaminationBytes())
+		config.Live = decisionrequest.NewLivePolicies(config.Process, config.Limits.ExaminationBytes())
 	}
-	s := &Shadow{config: config, dice: rand.Uint64, questions: question.Maker{Timeout: config.Limits.Timeout, Bodies: config.Bodies}}
+	s := &Shadow{config: config, dice: rand.Uint64, requests: decisionrequest.Maker{Timeout: config.Limits.Timeout, Bodies: config.Bodies}}
 	var err error
 	if s.metrics, err = newMetrics(config.Output.Meters); err != nil {
 		return nil, err
 	}
-	if s.examiner, err = examine.New(examine.Config{Live: config.Live, Questions: s.questions, Output: config.Output}); err != nil {
+	if s.examiner, err = examine.New(examine.Config{Live: config.Live, Requests: s.requests, Output: config.Output}); err != nil {
 		return nil, err
 	}
 	s.work, s.endWork = context.WithCancel(context.Background())
@@ -199,7 +204,7 @@ func New(config Config) (*Shadow, error) {
 
 // Offer hands over a request that the live policy has decided, to be decided by the
 // experiments, which must not be modified. It never waits.
-func (s *Shadow) Offer(ctx context.Context, live *question.Live, experiments []*Experiment, request *authz.Request, decision authz.Decision) {
+func (s *Shadow) Offer(ctx context.Context, live *decisionrequest.Live, experiments []*Experiment, request *authz.Request, decision authz.Decision) {
 	j := job{
 		trace: trace.SpanContextFromContext(ctx), live: live, experiments: experiments, request: request, decision: decision,
 		bytes: request.Held(),
@@ -296,7 +301,7 @@ func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
 // one makes one comparison, now or later. What panics here costs this comparison alone.
 func (s *Shadow) one(j *job, e *Experiment) {
 	if d, ok := e.Candidate.find(j.ctx, j.request, s.config.Default); ok {
-		known := comparing{s, *j, e}
+		known := pendingComparison{s, *j, e}
 		known.know(d)
 		return
 	}
@@ -308,7 +313,7 @@ func (s *Shadow) one(j *job, e *Experiment) {
 	if j.held == nil {
 		j.held = &held{shadow: s, bytes: int64(j.bytes)}
 	}
-	c := &comparing{s, *j, e}
+	c := &pendingComparison{s, *j, e}
 	if c.job.weight = weight; !j.take(e, int64(s.config.Limits.QueueBytes)) {
 		c.drop(background.DropQueueBytes)
 		return
@@ -320,7 +325,7 @@ func (s *Shadow) one(j *job, e *Experiment) {
 }
 
 // know makes a comparison with a decision that is known.
-func (c *comparing) know(d authz.Decision) {
+func (c *pendingComparison) know(d authz.Decision) {
 	defer c.survive()
 	if c.experiment.Candidate.closed.Load() {
 		c.drop(DropChanged)

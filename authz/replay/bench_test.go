@@ -71,7 +71,7 @@ func benchmarkTraffic(t testing.TB, n int) string {
 
 // BenchmarkReplay replays b.N entries by a policy and a stricter one, with one worker. The
 // entries are in memory, so that -benchtime 50000x is a good time. Entries of a second of
-// processor time are the figure to trust beside other programs.
+// processor time are the figure to trust next to other programs.
 func BenchmarkReplay(b *testing.B) {
 	for _, p := range benchmarked {
 		b.Run(p.name, func(b *testing.B) {

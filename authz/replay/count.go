@@ -15,7 +15,7 @@ import (
 const (
 	// maxBroken is how many broken records are named.
 	maxBroken = 20
-	// maxGroups bounds the groups of drift, of causes, and of witnesses.
+	// maxGroups bounds the groups of drift, of causes, and of examples.
 	maxGroups = 200
 )
 
@@ -26,17 +26,17 @@ type groupKey struct {
 	rule, reason string
 }
 
-// counting counts what was judged, in the order of the files. It is used by one goroutine.
-type counting struct {
+// counts counts what was judged, in the order of the files. It is used by one goroutine.
+type counts struct {
 	*replay
 	out      Result
 	patterns *evidence.Patterns
 	sum      *evidence.Sum
 	skipped  map[string]int64
-	missing  map[missingKey]*lacking
+	missing  map[missingKey]*lackingField
 	drift    map[DriftGroup]*DriftGroup
 	causes   map[groupKey][]*evidencepb.Cause
-	witness  *witnesses
+	example  *examples
 }
 
 // missingKey names a field that a side reads.
@@ -45,30 +45,30 @@ type missingKey struct {
 	side  *side
 }
 
-// lacking is what is known of such a field.
-type lacking struct {
-	place   string
-	entries int64
+// lackingField is what is known of such a field.
+type lackingField struct {
+	position string
+	entries  int64
 }
 
-func newCounting(r *replay) *counting {
+func newCounting(r *replay) *counts {
 	patterns := evidence.NewPatterns()
-	c := &counting{
-		replay: r, patterns: patterns, sum: evidence.NewSum("", "", r.CandidateEtag, patterns), skipped: make(map[string]int64),
-		missing: make(map[missingKey]*lacking), drift: make(map[DriftGroup]*DriftGroup),
-		causes: make(map[groupKey][]*evidencepb.Cause), witness: newWitnesses(),
+	c := &counts{
+		replay: r, patterns: patterns, sum: evidence.NewSum(evidence.Content{Etag: r.CandidateEtag}, patterns), skipped: make(map[string]int64),
+		missing: make(map[missingKey]*lackingField), drift: make(map[DriftGroup]*DriftGroup),
+		causes: make(map[groupKey][]*evidencepb.Cause), example: newExamples(),
 	}
 	return c
 }
 
 // add counts a batch. The error is that of its file, or of a record that is broken.
-func (c *counting) add(ctx context.Context, b *batch) error {
+func (c *counts) add(ctx context.Context, b *batch) error {
 	for i := range b.judged {
 		c.judgement(ctx, &b.judged[i])
 	}
 	c.out.Others += b.other
 	c.out.Broken += int64(len(b.broken))
-	c.out.Examples = append(c.out.Examples, b.broken[:min(len(b.broken), maxBroken-len(c.out.Examples))]...)
+	c.out.BrokenRecords = append(c.out.BrokenRecords, b.broken[:min(len(b.broken), maxBroken-len(c.out.BrokenRecords))]...)
 	if c.Progress != nil {
 		c.Progress(c.out.Entries)
 	}
@@ -80,7 +80,7 @@ func (c *counting) add(ctx context.Context, b *batch) error {
 }
 
 // judgement counts an entry.
-func (c *counting) judgement(ctx context.Context, j *judgement) {
+func (c *counts) judgement(ctx context.Context, j *judgement) {
 	c.out.Entries++
 	if j.entry.Sampling != nil {
 		c.out.Sampled++
@@ -100,7 +100,7 @@ func (c *counting) judgement(ctx context.Context, j *judgement) {
 	if c.Compared != nil {
 		c.Compared(j.request)
 	}
-	pattern := c.patterns.Of(j.request.Method, j.request.Path)
+	pattern := c.patterns.Of(evidence.Method(j.request.Method), j.request.Path)
 	compared := evidence.Comparison{Request: j.request, Pattern: pattern, Outcome: j.outcome}
 	explain := c.sum.Count(c.LiveEtag, compared)
 	if j.difference != authz.Unchanged {
@@ -109,8 +109,8 @@ func (c *counting) judgement(ctx context.Context, j *judgement) {
 		if explain {
 			c.sum.Explain(c.LiveEtag, compared, c.explained(ctx, key, j))
 		}
-		if c.Witnesses {
-			c.witness.keep(key, j)
+		if c.Examples {
+			c.example.keep(key, j)
 		}
 	}
 	c.drifted(pattern, j)
@@ -118,7 +118,7 @@ func (c *counting) judgement(ctx context.Context, j *judgement) {
 
 // skip counts an entry that was not compared. One that is about something else is none that
 // was dropped.
-func (c *counting) skip(j *judgement) {
+func (c *counts) skip(j *judgement) {
 	c.skipped[j.skipped]++
 	for _, m := range j.lacks {
 		c.lack(m)
@@ -134,21 +134,21 @@ func (c *counting) skip(j *judgement) {
 const maxMissing = 1000
 
 // lack counts a field that an entry has not.
-func (c *counting) lack(m missing) {
+func (c *counts) lack(m missingField) {
 	key := missingKey{m.field, m.side}
 	known := c.missing[key]
 	if known == nil {
 		if len(c.missing) >= maxMissing {
 			return
 		}
-		known = &lacking{place: m.side.place(m.path)}
+		known = &lackingField{position: m.side.positionOf(m.path)}
 		c.missing[key] = known
 	}
 	known.entries++
 }
 
 // explained returns the expressions that make a group of differences, found out once.
-func (c *counting) explained(ctx context.Context, key groupKey, j *judgement) []*evidencepb.Cause {
+func (c *counts) explained(ctx context.Context, key groupKey, j *judgement) []*evidencepb.Cause {
 	if causes, known := c.causes[key]; known || len(c.causes) >= maxGroups {
 		return causes
 	}
@@ -168,14 +168,14 @@ func (c *counting) explained(ctx context.Context, key groupKey, j *judgement) []
 	}
 	var causes []*evidencepb.Cause
 	for _, e := range explain.Compare(traces[0], traces[1]) {
-		causes = append(causes, &evidencepb.Cause{File: e.File, Line: int32(e.Line), Text: e.Text}) //nolint:gosec // a line
+		causes = append(causes, &evidencepb.Cause{File: e.File, Line: int32(e.Line), Text: e.Text}) // a line
 	}
 	c.causes[key] = causes
 	return causes
 }
 
 // drifted counts what an entry says of the replay.
-func (c *counting) drifted(pattern *evidence.Pattern, j *judgement) {
+func (c *counts) drifted(pattern *evidence.Pattern, j *judgement) {
 	if !j.drift.known {
 		return
 	}
@@ -203,14 +203,13 @@ func (c *counting) drifted(pattern *evidence.Pattern, j *judgement) {
 }
 
 // result returns what was counted.
-func (c *counting) result() *Result {
-	more := int64(0)
-	if c.coverage.changes.Truncated {
-		more = 1 // at least
-	}
-	c.sum.SetCoverage(c.LiveEtag, c.coverage.rules(), more, c.coverage.changes.Data)
+func (c *counts) result() *Result {
 	out := &c.out
-	out.Evidence, out.Witnesses, out.Unwitnessed = c.sum.Evidence(), c.witness.kept, c.witness.left()
+	if m := c.items.message(); m != nil {
+		c.sum.SetItems(c.LiveEtag, m)
+		out.Items = c.items.list
+	}
+	out.Evidence, out.Examples, out.WithoutExample = c.sum.Evidence(), c.example.kept, c.example.left()
 	for _, p := range out.Evidence.Pairs {
 		if !out.First.IsZero() {
 			// The time that the recording covers is the time of the comparison.
@@ -226,7 +225,7 @@ func (c *counting) result() *Result {
 	return out
 }
 
-func (c *counting) skips() (out []Skipped) {
+func (c *counts) skips() (out []Skipped) {
 	for reason, n := range c.skipped {
 		out = append(out, Skipped{reason, n})
 	}
@@ -236,17 +235,17 @@ func (c *counting) skips() (out []Skipped) {
 	return out
 }
 
-func (c *counting) missed() (out []Missing) {
+func (c *counts) missed() (out []MissingField) {
 	for key, n := range c.missing {
-		out = append(out, Missing{Field: key.field, Side: key.side.name, Place: n.place, Entries: n.entries})
+		out = append(out, MissingField{Field: key.field, Side: key.side.name, Position: n.position, Entries: n.entries})
 	}
-	slices.SortFunc(out, func(a, b Missing) int {
+	slices.SortFunc(out, func(a, b MissingField) int {
 		return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Field, b.Field), cmp.Compare(b.Side, a.Side))
 	})
 	return out
 }
 
-func (c *counting) driftGroups() (out []DriftGroup) {
+func (c *counts) driftGroups() (out []DriftGroup) {
 	for _, g := range c.drift {
 		out = append(out, *g)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"understudy/authz"
-	"understudy/authz/recorded"
+	"understudy/authz/logreader"
 )
 
 // drift is what an entry says of the replay: whether the live policy decides now as it was
@@ -38,35 +38,49 @@ func newDrifts() drifts {
 }
 
 // of compares what an entry was decided with the live policy's decision of now.
-func (d *drifts) of(live *side, e *recorded.Entry, now authz.Decision) drift {
-	if e.Check != nil || touches(e.Erased, "/result") || touches(e.Masked, "/result") || e.Path != "" && !live.asks(e.Path) {
+func (d *drifts) of(live *side, e *logreader.Entry, now authz.Decision) drift {
+	if !saysResult(live, e) {
 		return drift{}
 	}
 	then, ok := d.decision(e)
 	if !ok {
 		return drift{}
 	}
-	out := drift{known: true, kind: authz.Unchanged, revision: d.revision(e)}
-	switch {
-	case then.Failure != "" && now.Failure != "":
-	case then.Failure != "" || now.Failure != "":
-		out.kind = authz.LiveFailed
-		if now.Failure != "" {
-			out.kind = authz.ExperimentFailed
-		}
-	case then.Verdict != now.Verdict:
-		out.kind = authz.NewlyAllowed
-		if now.Verdict == authz.Deny {
-			out.kind = authz.NewlyDenied
-		}
-	case (e.Path == "" || e.Path == now.RulePath()) && !reflect.DeepEqual(then.Value, now.Value):
-		out.kind = authz.ResponseChanged
+	out := drift{known: true, kind: kindOf(then, now), revision: d.revision(e)}
+	// The value of a rule is compared with that of the same rule.
+	if out.kind == authz.ResponseChanged && e.Path != "" && e.Path != now.RulePath() {
+		out.kind = authz.Unchanged
 	}
 	return out
 }
 
+// saysResult reports whether an entry has the whole result of what the live policy decides now.
+func saysResult(live *side, e *logreader.Entry) bool {
+	return e.Check == nil && !touches(e.Erased, "/result") && !touches(e.Masked, "/result") && (e.Path == "" || live.asks(e.Path))
+}
+
+// kindOf is in what a decision of now differs from that of then.
+func kindOf(then, now authz.Decision) authz.Difference {
+	switch {
+	case then.Failure != "" && now.Failure != "":
+		return authz.Unchanged
+	case then.Failure != "":
+		return authz.LiveFailed
+	case now.Failure != "":
+		return authz.ExperimentFailed
+	case then.Effect != now.Effect && now.Effect == authz.Deny:
+		return authz.NewlyDenied
+	case then.Effect != now.Effect:
+		return authz.NewlyAllowed
+	case !reflect.DeepEqual(then.Value, now.Value):
+		return authz.ResponseChanged
+	default:
+		return authz.Unchanged
+	}
+}
+
 // touches reports whether a pointer of a list leads to a part of the event, or below it.
-func touches(pointers recorded.Document, part string) bool {
+func touches(pointers logreader.Document, part string) bool {
 	for p := range pointers.Elements() {
 		if text := p.Text(); text == part || strings.HasPrefix(text, part+"/") {
 			return true
@@ -77,7 +91,7 @@ func touches(pointers recorded.Document, part string) bool {
 
 // decision returns what an entry was decided. OPA logs neither a result nor an error of a rule
 // that is undefined.
-func (d *drifts) decision(e *recorded.Entry) (authz.Decision, bool) {
+func (d *drifts) decision(e *logreader.Entry) (authz.Decision, bool) {
 	switch {
 	case e.Error != nil:
 		return authz.Failed(authz.FailureError, ""), true
@@ -103,7 +117,7 @@ func (d *drifts) decision(e *recorded.Entry) (authz.Decision, bool) {
 
 // revision names what was active when an entry was decided: of one bundle its revision, of
 // several each with its name.
-func (d *drifts) revision(e *recorded.Entry) string {
+func (d *drifts) revision(e *logreader.Entry) string {
 	if e.Bundles == nil {
 		return e.Revision
 	}

@@ -5,13 +5,13 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/extauthz/input"
-	"understudy/authz/recorded"
+	"understudy/authz/logreader"
 )
 
 // fields is a set of envoyFields.
 type fields uint8
 
-// envoyFields are fields that every input document for Envoy has, whoever made it: one without
+// envoyFields are fields that every input document for Envoy has, anyone who made it: one without
 // them was cut before it was logged. Each has a bit.
 var envoyFields = map[fields][]string{
 	hasMethod:  {"attributes", "request", "http", "method"},
@@ -33,7 +33,7 @@ const (
 
 // requestOf returns the request of an entry, its input document, and which of the fields that has. The
 // error is that of a CheckRequest that is none, which comes without a document.
-func requestOf(e *recorded.Entry, checks *input.Reader) (r *authz.Request, in recordedInput, has fields, err error) {
+func requestOf(e *logreader.Entry, checks *input.Reader) (r *authz.Request, in recordedInput, has fields, err error) {
 	if e.Check != nil {
 		if r, _, err = checks.ReadJSON(e.Check); err != nil {
 			return nil, in, 0, err
@@ -50,7 +50,7 @@ func requestOf(e *recorded.Entry, checks *input.Reader) (r *authz.Request, in re
 }
 
 // watched returns a request as it is, with a watch on what is asked for of its document.
-func watched(r *authz.Request, in recordedInput, w *watch) *authz.Request {
+func watched(r *authz.Request, in recordedInput, w *fieldUse) *authz.Request {
 	in.watch = w
 	return &authz.Request{
 		ID: r.ID, Operation: r.Operation, Policy: r.Policy, Time: r.Time, Method: r.Method, Path: r.Path, Host: r.Host,
@@ -61,8 +61,8 @@ func watched(r *authz.Request, in recordedInput, w *watch) *authz.Request {
 // addFacts sets what a request is grouped by and what may exempt it. It returns what stands at
 // httpPath, and which of the fields the document has. One that is not for Envoy lacks none, and of it the usual names of
 // a method and a path are taken.
-func addFacts(r *authz.Request, d recorded.Document) (http recorded.Document, has fields) {
-	var attributes recorded.Document
+func addFacts(r *authz.Request, d logreader.Document) (http logreader.Document, has fields) {
+	var attributes logreader.Document
 	for name, value := range d.Members() {
 		switch string(name) {
 		case "attributes":
@@ -96,7 +96,7 @@ func addFacts(r *authz.Request, d recorded.Document) (http recorded.Document, ha
 }
 
 // addHTTP takes what the HTTP request says.
-func addHTTP(r *authz.Request, http recorded.Document) (has fields) {
+func addHTTP(r *authz.Request, http logreader.Document) (has fields) {
 	for name, value := range http.Members() {
 		switch string(name) {
 		case "method":
@@ -115,7 +115,7 @@ func addHTTP(r *authz.Request, http recorded.Document) (has fields) {
 }
 
 // pathOf returns a path that is a text, or a list of segments as OPA's tutorials have it.
-func pathOf(d recorded.Document) string {
+func pathOf(d logreader.Document) string {
 	if d.Kind() == '[' {
 		return "/" + strings.Join(d.Texts(), "/")
 	}
@@ -124,7 +124,7 @@ func pathOf(d recorded.Document) string {
 }
 
 // first returns the text of the first document that is one.
-func first(of ...recorded.Document) string {
+func first(of ...logreader.Document) string {
 	for _, d := range of {
 		if text := d.Text(); text != "" {
 			return text

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"understudy/authz"
-	"understudy/authz/recorded"
+	"understudy/authz/logreader"
 	"understudy/rego"
 )
 
@@ -15,19 +15,19 @@ var errInput = errors.New("the recorded input document cannot be read")
 // recordedInput is an input document as it was recorded, as evaluations ask for it. Of a name that comes
 // twice the last one counts.
 type recordedInput struct {
-	document recorded.Document
-	// http is what stands at httpPath, since most questions are about what is below that; nil if that is
+	document logreader.Document
+	// http is what stands at httpPath, since most of what is asked is below that; nil if that is
 	// not known, or nothing.
-	http recorded.Document
+	http logreader.Document
 	// watch notes what is asked for; nil if nobody wants to know.
-	watch *watch
+	watch *fieldUse
 }
 
 // parts is of [authz.Request]: what is asked for is made of the text.
-func (in recordedInput) parts(*authz.Reading) (rego.Request, error) { return in, nil }
+func (in recordedInput) parts(*authz.ReadBudget) (rego.Request, error) { return in, nil }
 
 // whole is the Source of an [authz.Request]: all of the text.
-func (in recordedInput) whole(*authz.Reading) (rego.Input, error) {
+func (in recordedInput) whole(*authz.ReadBudget) (rego.Input, error) {
 	in.watch.whole()
 	return inputOf(in.document)
 }
@@ -53,7 +53,7 @@ var httpPath = [...]string{"attributes", "request", "http"}
 
 // begin returns a document from which on a path leads to what it leads to from the whole, and how many of its
 // keys lead there.
-func (in recordedInput) begin(path *rego.Path) (at recorded.Document, keys int) {
+func (in recordedInput) begin(path *rego.Path) (at logreader.Document, keys int) {
 	if in.http == nil || len(path.Keys) < len(httpPath) {
 		return in.document, 0
 	}
@@ -66,7 +66,7 @@ func (in recordedInput) begin(path *rego.Path) (at recorded.Document, keys int) 
 }
 
 // below returns what stands in a document at the keys of a path from one on.
-func below(d recorded.Document, path *rego.Path, from int) (rego.Value, error) {
+func below(d logreader.Document, path *rego.Path, from int) (rego.Value, error) {
 	value, err := recordedValue(d)
 	if err != nil {
 		return rego.Value{}, err
@@ -80,13 +80,13 @@ func (recordedInput) Sealed(*rego.Path) bool { return false }
 // Seal is of [rego.Request].
 func (recordedInput) Seal(_ *rego.Path, b []byte) []byte { return b }
 
-func inputOf(text recorded.Document) (rego.Input, error) {
+func inputOf(text logreader.Document) (rego.Input, error) {
 	value, err := recordedValue(text)
 	return value.Input(), err
 }
 
 // recordedValue makes a value of a document.
-func recordedValue(text recorded.Document) (rego.Value, error) {
+func recordedValue(text logreader.Document) (rego.Value, error) {
 	value, plain := valueOf(text)
 	if plain {
 		return value, nil
@@ -103,7 +103,7 @@ func recordedValue(text recorded.Document) (rego.Value, error) {
 
 // valueOf makes a value of a document without anything in between. It reports false for one
 // with numbers that are more than integers of 18 digits: those are read with care.
-func valueOf(d recorded.Document) (v rego.Value, plain bool) {
+func valueOf(d logreader.Document) (v rego.Value, plain bool) {
 	switch d.Kind() {
 	case '{':
 		return objectOf(d)
@@ -128,7 +128,7 @@ func valueOf(d recorded.Document) (v rego.Value, plain bool) {
 }
 
 // objectOf makes an object. One with a name that comes twice is left to encoding/json.
-func objectOf(d recorded.Document) (rego.Value, bool) {
+func objectOf(d logreader.Document) (rego.Value, bool) {
 	names := 0
 	for range d.Members() {
 		names++

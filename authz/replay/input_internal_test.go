@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"understudy/authz/recorded"
+	"understudy/authz/logreader"
 	"understudy/rego"
 )
 
@@ -18,7 +18,7 @@ func FuzzInput(f *testing.F) {
 		if !json.Valid(text) {
 			return
 		}
-		d := recorded.Document(text)
+		d := logreader.Document(text)
 		document, err := d.Value()
 		if err != nil {
 			return

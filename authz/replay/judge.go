@@ -7,7 +7,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/evidence"
 	"understudy/authz/extauthz/input"
-	"understudy/authz/recorded"
+	"understudy/authz/logreader"
 )
 
 // Why an entry was not compared.
@@ -25,11 +25,11 @@ const (
 
 // judgement is what came out of an entry.
 type judgement struct {
-	entry recorded.Entry
+	entry logreader.Entry
 	// skipped is why it was not compared; empty if it was.
 	skipped string
 	// lacks are the fields for which it was not.
-	lacks           []missing
+	lacks           []missingField
 	request         *authz.Request
 	input           recordedInput
 	difference      authz.Difference
@@ -41,13 +41,15 @@ type judgement struct {
 // worker decides entries, one after the other.
 type worker struct {
 	*replay
-	parsed recorded.Parsed
+	parsed logreader.Parsed
 	checks input.Reader
 	// lists :: which fields a document has, and what its log says of erased and masked ones → what was lost.
 	lists map[string][]lostField
 	// key is room for a key of lists.
 	key    []byte
 	drifts drifts
+	// examiner is made when the first request is examined.
+	examiner *authz.Judge
 }
 
 // maxLists bounds what a worker keeps of lists of fields.
@@ -76,7 +78,7 @@ func (w *worker) judge(ctx context.Context, b *batch) {
 }
 
 // entry decides an entry, if it is one to decide.
-func (w *worker) entry(ctx context.Context, e *recorded.Entry) judgement {
+func (w *worker) entry(ctx context.Context, e *logreader.Entry) judgement {
 	j := judgement{entry: *e}
 	if j.skipped = w.irrelevant(e); j.skipped != "" {
 		return j
@@ -96,7 +98,7 @@ func (w *worker) entry(ctx context.Context, e *recorded.Entry) judgement {
 }
 
 // irrelevant returns why an entry is none that the policies decide; empty if it is one.
-func (w *worker) irrelevant(e *recorded.Entry) string {
+func (w *worker) irrelevant(e *logreader.Entry) string {
 	switch {
 	case e.Query != "" && e.Path == "":
 		return skipQuery
@@ -113,7 +115,7 @@ func (w *worker) irrelevant(e *recorded.Entry) string {
 }
 
 // isReservation reports whether an input document is one of Blazar's.
-func isReservation(d recorded.Document) bool {
+func isReservation(d logreader.Document) bool {
 	lease := false
 	for name := range d.Members() {
 		if string(name) == "attributes" {
@@ -125,7 +127,7 @@ func isReservation(d recorded.Document) bool {
 }
 
 // named reports whether an entry is about the policy whose entries are wanted, if it says so.
-func (w *worker) named(e *recorded.Entry) bool {
+func (w *worker) named(e *logreader.Entry) bool {
 	if w.Policy == "" || e.Bundles == nil {
 		return true
 	}
@@ -139,7 +141,7 @@ func (w *worker) named(e *recorded.Entry) bool {
 
 // lost returns the fields that an entry has not as they were. Most entries of a log have lost the same, so
 // that is looked at once.
-func (w *worker) lost(e *recorded.Entry, has fields) []lostField {
+func (w *worker) lost(e *logreader.Entry, has fields) []lostField {
 	if e.Erased == nil && e.Masked == nil && has == hasAll {
 		return nil
 	}
@@ -181,7 +183,7 @@ func (w *worker) decide(ctx context.Context, j *judgement, lost []lostField) {
 	}
 	j.outcome = evidence.NewOutcome(j.difference, j.live, j.candidate, changed)
 	j.drift = w.drifts.of(w.live, &j.entry, j.live)
-	w.coverage.cover(ctx, j)
+	w.examine(ctx, j)
 }
 
 // decideBy returns the decision of a side on an entry, and adds what the entry lacks of that which the side
@@ -190,7 +192,7 @@ func (w *worker) decideBy(ctx context.Context, s *side, j *judgement, lost []los
 	if len(lost) == 0 {
 		return s.decide(ctx, j.request, w.conditions())
 	}
-	asked := &watch{side: s, lost: lost}
+	asked := &fieldUse{side: s, lost: lost}
 	if len(s.source.GetExemptedProjects()) > 0 {
 		asked.project()
 	}

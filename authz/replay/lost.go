@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"understudy/authz/recorded"
+	"understudy/authz/logreader"
 	"understudy/rego"
 )
 
@@ -16,8 +16,8 @@ type lostField struct {
 	// path are the names that lead to it, for messages.
 	path  []string
 	steps []step
-	// place are those up to the first that may be meant in several ways, or is a position.
-	place []string
+	// certain are those up to the first that may be meant in several ways, or is a position.
+	certain []string
 	// erased says that it was taken out: in an array all behind it have moved up.
 	erased bool
 }
@@ -32,12 +32,12 @@ type step struct {
 }
 
 func newLostField(path []string, erased bool) lostField {
-	f := lostField{path: slices.Clone(path), erased: erased, place: path}
+	f := lostField{path: slices.Clone(path), erased: erased, certain: path}
 	for i, text := range path {
 		s := newStep(text)
 		f.path[i], f.steps = s.names[0], append(f.steps, s)
-		if i < len(f.place) && (len(s.names) > 1 || s.position >= 0) {
-			f.place = path[:i]
+		if i < len(f.certain) && (len(s.names) > 1 || s.position >= 0) {
+			f.certain = path[:i]
 		}
 	}
 	return f
@@ -80,7 +80,7 @@ func (f *lostField) touches(path *rego.Path) bool {
 
 // lostFields returns the fields that an entry has not as they were, each once: those that its log says, and
 // those that its document lacks of the ones that every document for Envoy has.
-func lostFields(e *recorded.Entry, has fields) (out []lostField) {
+func lostFields(e *logreader.Entry, has fields) (out []lostField) {
 	seen := make(map[string]bool)
 	for i, pointers := range [][]string{e.Erased.Texts(), e.Masked.Texts()} {
 		for _, text := range pointers {
@@ -104,9 +104,9 @@ func (f *lostField) has(path []string) bool {
 	return len(f.path) <= len(path) && slices.Equal(f.path, path[:len(f.path)])
 }
 
-// watch notes which of the fields that an entry lost a policy asks for, to decide on it. It is used by one
+// fieldUse notes which of the fields that an entry lost a policy asks for, to decide on it. It is used by one
 // goroutine. A nil one watches nothing.
-type watch struct {
+type fieldUse struct {
 	side *side
 	lost []lostField
 	// asked :: index of a field → whether it was asked for; nil if none was.
@@ -114,7 +114,7 @@ type watch struct {
 }
 
 // at notes that a path was asked for.
-func (w *watch) at(path *rego.Path) {
+func (w *fieldUse) at(path *rego.Path) {
 	if w == nil {
 		return
 	}
@@ -126,19 +126,19 @@ func (w *watch) at(path *rego.Path) {
 }
 
 // whole notes that OPA was given all of the input: it may have read whatever the policy's text names.
-func (w *watch) whole() {
+func (w *fieldUse) whole() {
 	if w == nil {
 		return
 	}
 	for i := range w.lost {
-		if w.side.compiled.MayRead(w.lost[i].place...) {
+		if w.side.compiled.MayRead(w.lost[i].certain...) {
 			w.note(i)
 		}
 	}
 }
 
 // project notes that the project was asked for, which no evaluation does: see addFacts.
-func (w *watch) project() {
+func (w *fieldUse) project() {
 	for i := range w.lost {
 		for _, name := range []string{"project_id", "project_name", "project_domain_name"} {
 			if w.lost[i].has([]string{"attributes", "contextExtensions", name}) {
@@ -148,26 +148,26 @@ func (w *watch) project() {
 	}
 }
 
-func (w *watch) note(field int) {
+func (w *fieldUse) note(field int) {
 	if w.asked == nil {
 		w.asked = make([]bool, len(w.lost))
 	}
 	w.asked[field] = true
 }
 
-// missing is a field that a policy asked for and an entry has not.
-type missing struct {
+// missingField is a field that a policy asked for and an entry has not.
+type missingField struct {
 	side  *side
 	field string
 	path  []string
 }
 
 // missing returns the fields that were asked for.
-func (w *watch) missing() (out []missing) {
+func (w *fieldUse) missing() (out []missingField) {
 	for i, asked := range w.asked {
 		if asked {
 			path := w.lost[i].path
-			out = append(out, missing{w.side, fieldOf(path), path})
+			out = append(out, missingField{w.side, fieldOf(path), path})
 		}
 	}
 	return out

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	adminpb "understudy/admin/v1"
-	"understudy/authz/recorded"
-	"understudy/rego/coverage"
+	"understudy/authz/logreader"
 )
 
 // readers are rules that read parts of an input with the members a, b, c and d, most of them on one path and
@@ -58,9 +57,9 @@ func TestWhatIsComparedIsDecidedAsItWas(t *testing.T) {
 				continue
 			}
 			compared++
-			if got.skipped != "" || got.live.Verdict != want.live.Verdict || got.live.Failure != want.live.Failure {
+			if got.skipped != "" || got.live.Effect != want.live.Effect || got.live.Failure != want.live.Failure {
 				t.Fatalf("%s\n%v\nerased %v, masked %v: %v\nis %s %s (%s), want %s %s", reader, before, erased, masked, after,
-					got.live.Verdict, got.live.Failure, got.skipped, want.live.Verdict, want.live.Failure)
+					got.live.Effect, got.live.Failure, got.skipped, want.live.Effect, want.live.Failure)
 			}
 		}
 		if compared == 0 || missing == 0 {
@@ -76,26 +75,26 @@ func workerOf(t *testing.T, rule string) *worker {
 		Rules:   []*adminpb.PolicyRule{{RuleId: "main", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
 		Modules: map[string]string{"auth.rego": "package envoy.authz\n" + rule},
 	}
-	r := &replay{}
+	r := &replay{Options: Options{Live: p, Candidate: p}}
 	var err error
 	if r.live, err = newSide(t.Context(), Live, p); err != nil {
 		t.Fatal(err)
 	}
 	r.candidate = r.live
-	r.coverage = newCovering(r.live, r.candidate, coverage.Changes{})
+	r.items = newExamining(nil)
 	return newWorker(r)
 }
 
-func entryOf(t *testing.T, document any, erased, masked []string) *recorded.Entry {
+func entryOf(t *testing.T, document any, erased, masked []string) *logreader.Entry {
 	t.Helper()
-	encoded := func(v any) recorded.Document {
+	encoded := func(v any) logreader.Document {
 		text, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return text
 	}
-	return &recorded.Entry{Time: time.Unix(1, 0), Input: encoded(document), Erased: encoded(erased), Masked: encoded(masked)}
+	return &logreader.Entry{Time: time.Unix(1, 0), Input: encoded(document), Erased: encoded(erased), Masked: encoded(masked)}
 }
 
 // randomDocument returns a document in which one is everywhere, often.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"understudy/authz/recorded"
+	"understudy/authz/logreader"
 )
 
 const (
@@ -109,6 +109,7 @@ func newBatch(file string) *batch {
 // scanFiles sends the records of all files.
 func (r *replay) scanFiles(ctx context.Context, work chan<- *batch, inOrder chan<- *batch) {
 	send := func(b *batch) bool {
+		last := b.err != nil // who has taken it may make another one of it
 		select {
 		case inOrder <- b:
 		case <-ctx.Done():
@@ -116,7 +117,7 @@ func (r *replay) scanFiles(ctx context.Context, work chan<- *batch, inOrder chan
 		}
 		select {
 		case work <- b:
-			return b.err == nil
+			return !last
 		case <-ctx.Done():
 			return false
 		}
@@ -140,13 +141,13 @@ func scanFile(file File, send func(*batch) bool) bool {
 		return failed(b, err)
 	}
 	defer func() { _ = in.Close() }()
-	scanner, err := recorded.NewScanner(in)
+	scanner, err := logreader.NewScanner(in)
 	if err != nil {
 		return failed(b, err)
 	}
 	for {
 		record, err := scanner.Next()
-		var broken *recorded.BrokenError
+		var broken *logreader.BrokenError
 		switch {
 		case errors.Is(err, io.EOF):
 			return send(b)

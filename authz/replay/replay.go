@@ -8,7 +8,6 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/rego/coverage"
 )
 
 // File is a recording.
@@ -31,7 +30,7 @@ type Options struct {
 	// Policy takes only entries that are about a policy of this name, of those that name one:
 	// a sidecar's log has the decisions of all its policies.
 	Policy string
-	// Rules take entries of these rules too, beside those that the policies ask.
+	// Rules take entries of these rules too, next to those that the policies ask.
 	Rules []string
 	// Files are read in order.
 	Files []File
@@ -40,7 +39,7 @@ type Options struct {
 	// Timeout bounds a decision. Zero means five seconds.
 	Timeout time.Duration
 	// Default is the decision of a policy without rules.
-	Default authz.Verdict
+	Default authz.Effect
 	// Strict makes the first record that cannot be read an error.
 	Strict bool
 	// Progress is called now and then with the number of entries that were counted, by one
@@ -49,8 +48,8 @@ type Options struct {
 	// Compared is called with each request that was compared, in the order of the files, by one goroutine at a
 	// time; nil if nobody wants to know.
 	Compared func(*authz.Request)
-	// Witnesses has entries of the groups of differences kept.
-	Witnesses bool
+	// Examples has entries of the groups of differences kept.
+	Examples bool
 }
 
 // PolicyError is the error of a policy that does not compile.
@@ -73,8 +72,8 @@ const maxRecordTime = 5 * time.Second
 type replay struct {
 	Options
 	live, candidate *side
-	coverage        *covering
-	count           *counting
+	items           *itemExaminer
+	count           *counts
 	// began is the clock of entries without a time.
 	began time.Time
 }
@@ -94,11 +93,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if r.candidate, err = newSide(ctx, Candidate, o.Candidate); err != nil {
 		return nil, &PolicyError{Candidate, err}
 	}
-	changes, err := authz.Changes(ctx, o.Live, o.Candidate)
+	list, err := authz.Items(ctx, o.Live, o.Candidate)
 	if err != nil {
-		changes = coverage.Changes{Truncated: true}
+		list = nil // what compiles can be compared, unless ctx is done
 	}
-	r.coverage = newCovering(r.live, r.candidate, changes)
+	r.items = newExamining(list)
 	r.count = newCounting(r)
 	err = r.pipeline(ctx)
 	return r.count.result(), err

@@ -17,6 +17,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/replay"
+	"understudy/rego/change"
 )
 
 // policyOf returns a policy with one module, auth.rego.
@@ -83,7 +84,7 @@ const (
 )
 
 // TestDifferences replays a log: the evidence has what both policies decide of it, with causes
-// and coverage, and says the same whatever number of workers there is.
+// and items, and says the same whatever number of workers there is.
 func TestDifferences(t *testing.T) {
 	var lines []string
 	for i := range 1000 {
@@ -103,8 +104,8 @@ func TestDifferences(t *testing.T) {
 		if len(pair.GetGroups()) != 1 || pair.GetGroups()[0].GetPattern() != "/users/*" || len(pair.GetGroups()[0].GetCauses()) == 0 {
 			t.Errorf("groups are %v; want one of /users/* with its cause", pair.GetGroups())
 		}
-		if len(pair.GetRules()) != 2 || !pair.GetRules()[1].GetEvaluatedTrue() {
-			t.Errorf("changed rules are %v; want the one that was removed and the new one, which was true", pair.GetRules())
+		if list := pair.GetItems(); len(got.Items.Items) != 1 || len(list) != 1 || len(list[0].GetShown()) != 1 || len(list[0].GetUntrue()) != 1 {
+			t.Errorf("the items are %+v and were shown by %v; want the condition that was added, both true and not", got.Items, list)
 		}
 		if want := (replay.Drift{Known: 1000, Same: 1000}); !cmp.Equal(got.Drift, want) {
 			t.Errorf("drift is %+v; want %+v", got.Drift, want)
@@ -117,19 +118,20 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestCoverage sees the rules that a later request is the first to exercise, though the other policy learns
-// the same of it, and of policies by OPA as well, whose evaluations learn all of the input.
-func TestCoverage(t *testing.T) {
+// TestItems sees those that a later request is the first to show, though the other policy learns the same of it,
+// and of policies by OPA as well, whose evaluations learn all of the input.
+func TestItems(t *testing.T) {
 	for name, rule := range map[string]string{
 		"":       ordersGET,
-		"by OPA": "allow if orders with data.none as 1\norders if input.parsed_path[0] == \"orders\"\n",
+		"by OPA": "allow if {\n\tinput.attributes.request.http.method == \"GET\"\n\torders with data.none as 1\n}\norders if input.parsed_path[0] == \"orders\"\n",
 	} {
 		got := run(t, replay.Options{Live: policyOf(anyGET), Candidate: policyOf(rule), Files: files(
 			entryOf(t, 0, envoy("GET", "/users", nil), true, nil), entryOf(t, 1, envoy("GET", "/orders", nil), true, nil),
 		)})
-		for _, rule := range got.Evidence.GetPairs()[0].GetRules() {
-			if rule.GetSide() == int32(adminpb.Report_ChangedRule_EXPERIMENT) && (!rule.GetEvaluatedTrue() || !rule.GetEvaluatedFalse()) {
-				t.Errorf("%s: the rule %v; want both outcomes", name, rule)
+		list := got.Evidence.GetPairs()[0].GetItems()[0]
+		for i, item := range got.Items.Items {
+			if i >= len(list.GetShown()) || list.GetShown()[i] != 1 || item.Kind == change.Condition && list.GetUntrue()[i] != 1 {
+				t.Errorf("%s: %+v was shown by %v; want one request, and another one for which it was not true", name, item, list)
 			}
 		}
 	}
@@ -179,11 +181,11 @@ func TestMissing(t *testing.T) {
 		entryOf(t, 7, other, true, nil),
 	)}
 	got := run(t, o)
-	want := []replay.Missing{
-		{Field: "input.attributes.request.http.headers.authorization", Side: replay.Candidate, Place: "auth.rego:4", Entries: 2},
-		{Field: "input.parsed_path", Side: replay.Candidate, Place: "auth.rego:8", Entries: 2},
-		{Field: "input", Side: replay.Live, Place: "auth.rego:3", Entries: 1},
-		{Field: "input", Side: replay.Candidate, Place: "auth.rego:4", Entries: 1},
+	want := []replay.MissingField{
+		{Field: "input.attributes.request.http.headers.authorization", Side: replay.Candidate, Position: "auth.rego:4", Entries: 2},
+		{Field: "input.parsed_path", Side: replay.Candidate, Position: "auth.rego:8", Entries: 2},
+		{Field: "input", Side: replay.Live, Position: "auth.rego:3", Entries: 1},
+		{Field: "input", Side: replay.Candidate, Position: "auth.rego:4", Entries: 1},
 	}
 	if diff := cmp.Diff(want, got.Missing); diff != "" {
 		t.Errorf("missing, -want +got:\n%s", diff)
@@ -378,8 +380,8 @@ func TestBroken(t *testing.T) {
 	good := entryOf(t, 0, envoy("GET", "/a", nil), true, nil)
 	o := replay.Options{Live: policyOf(anyGET), Candidate: policyOf(anyGET), Files: files(good, good[:80], "starting", good)}
 	got := run(t, o)
-	if got.Compared != 2 || got.Broken != 1 || got.Others != 1 || got.Examples[0].Record != 2 {
-		t.Errorf("%d compared, %d broken %v, %d others; want 2, 1 (record 2) and 1", got.Compared, got.Broken, got.Examples, got.Others)
+	if got.Compared != 2 || got.Broken != 1 || got.Others != 1 || got.BrokenRecords[0].Record != 2 {
+		t.Errorf("%d compared, %d broken %v, %d others; want 2, 1 (record 2) and 1", got.Compared, got.Broken, got.BrokenRecords, got.Others)
 	}
 	o.Strict = true
 	if _, err := replay.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "log: record 2: ") {
@@ -426,13 +428,13 @@ func TestWitnesses(t *testing.T) {
 	check := func(path, more string) string {
 		return `{"attributes":{"request":{"http":{"method":"GET","path":"` + path + `","headers":{"a":"` + more + `"}}}}}`
 	}
-	o := replay.Options{Live: policyOf(anyGET), Candidate: policyOf(ordersGET), Witnesses: true, Files: files(
+	o := replay.Options{Live: policyOf(anyGET), Candidate: policyOf(ordersGET), Examples: true, Files: files(
 		check("/users/1", ""), entryOf(t, 1, envoy("GET", "/teams/1", nil), true, nil), check("/orders/1", ""),
 		check("/large", strings.Repeat("x", 70<<10)),
 	)}
 	got := run(t, o)
 	var inputs []string
-	for _, w := range got.Witnesses {
+	for _, w := range got.Examples {
 		inputs = append(inputs, w.Path)
 		var document struct {
 			ParsedPath []string `json:"parsed_path"`
@@ -442,17 +444,17 @@ func TestWitnesses(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{"/users/*", "/teams/*"}, inputs); diff != "" {
-		t.Errorf("witnesses (-want +got):\n%s", diff)
+		t.Errorf("examples (-want +got):\n%s", diff)
 	}
-	if len(got.Unwitnessed) != 1 || got.Unwitnessed[0].Path != "/large" || !strings.Contains(got.Unwitnessed[0].Reason, "more than the 65536 of a test") {
-		t.Errorf("without a witness: %+v; want /large, since it is too large", got.Unwitnessed)
+	if len(got.WithoutExample) != 1 || got.WithoutExample[0].Path != "/large" || !strings.Contains(got.WithoutExample[0].Reason, "more than the 65536 of a test") {
+		t.Errorf("without an example: %+v; want /large, since it is too large", got.WithoutExample)
 	}
 	o.Candidate = policyOf("allow := 7 if input.parsed_path[0] == \"teams\"\n" + anyGET)
-	if got := run(t, o); len(got.Unwitnessed) != 1 || got.Unwitnessed[0].DecisionID != "d1" || !strings.HasPrefix(got.Unwitnessed[0].Reason, "one of the policies fails there") {
-		t.Errorf("without a witness: %+v; want the group in which the candidate fails", got.Unwitnessed)
+	if got := run(t, o); len(got.WithoutExample) != 1 || got.WithoutExample[0].DecisionID != "d1" || !strings.HasPrefix(got.WithoutExample[0].Reason, "one of the policies fails there") {
+		t.Errorf("without an example: %+v; want the group in which the candidate fails", got.WithoutExample)
 	}
-	o.Witnesses = false
-	if got := run(t, o); len(got.Witnesses)+len(got.Unwitnessed) > 0 {
-		t.Error("there are witnesses, though none were asked for")
+	o.Examples = false
+	if got := run(t, o); len(got.Examples)+len(got.WithoutExample) > 0 {
+		t.Error("there are examples, though none were asked for")
 	}
 }

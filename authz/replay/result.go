@@ -5,6 +5,7 @@ import (
 
 	"understudy/authz"
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/rego/change"
 )
 
 // Result is what a replay came to. All lists are in a fixed order.
@@ -12,21 +13,15 @@ type Result struct {
 	// Evidence is what the comparisons come to, as that of live traffic does. Its time is the
 	// recorded one.
 	Evidence *evidencepb.Evidence
+	// Items are in what the two policies differ; nil if that is not known.
+	Items *change.List
 	// Entries is how many decisions were read, and Compared how many of them were decided by
 	// both policies.
 	Entries, Compared int64
 	// Sampled is how many of the entries say that their log is a sample of what was allowed:
 	// shares of them are none of the traffic.
 	Sampled int64
-	// Skipped are the other entries, by why; the largest number first.
-	Skipped []Skipped
-	// Missing are the fields for which entries were not compared, the largest number first. An
-	// entry may lack several.
-	Missing []Missing
-	// Others is the number of records that are no decisions, Broken of those that cannot be
-	// read, of which the first are Examples.
-	Others, Broken int64
-	Examples       []Broken
+	NotCompared
 	// First and Last are the times of the earliest and the latest entry that was compared.
 	First, Last time.Time
 	// Drift is how far the replayed live policy decides as the log says.
@@ -34,10 +29,23 @@ type Result struct {
 	// Unstable are the policies that may decide otherwise about the same request at the same
 	// time: by chance, say.
 	Unstable []Side
-	// Witnesses are entries of the groups that differ, and Unwitnessed the groups without one;
+	// Examples are entries of the groups that differ, and WithoutExample the groups without one;
 	// none if they were not asked for.
-	Witnesses   []Witness
-	Unwitnessed []Unwitnessed
+	Examples       []Example
+	WithoutExample []WithoutExample
+}
+
+// NotCompared is what was read and says nothing of the two policies.
+type NotCompared struct {
+	// Skipped are entries, by why they were not compared; the largest number first.
+	Skipped []Skipped
+	// Missing are the fields for which entries were not compared, the largest number first. An
+	// entry may lack several.
+	Missing []MissingField
+	// Others is the number of records that are no decisions, Broken of those that cannot be
+	// read, of which the first are BrokenRecords.
+	Others, Broken int64
+	BrokenRecords  []Broken
 }
 
 // Skipped is a reason for which entries were not compared.
@@ -46,16 +54,16 @@ type Skipped struct {
 	Entries int64  `json:"entries,omitempty"`
 }
 
-// Missing is a field that a policy asked entries for and that they have not, because it was
+// MissingField is a field that a policy asked entries for and that they have not, because it was
 // erased or masked before they were logged.
-type Missing struct {
+type MissingField struct {
 	// Field is as policies write it: input.attributes.request.http.headers.authorization.
 	Field string `json:"field,omitempty"`
-	// Side is who asked, and Place the first line that reads it: auth.rego:12. Place is empty if
+	// Side is who asked, and Position the first line that reads it: auth.rego:12. Position is empty if
 	// none names it.
-	Side    Side   `json:"side,omitempty"`
-	Place   string `json:"place,omitempty"`
-	Entries int64  `json:"entries,omitempty"`
+	Side     Side   `json:"side,omitempty"`
+	Position string `json:"position,omitempty"`
+	Entries  int64  `json:"entries,omitempty"`
 }
 
 // Broken is a record that cannot be read.

@@ -8,7 +8,6 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/cache"
-	"understudy/rego"
 )
 
 // Side says which of the two policies something is about.
@@ -29,8 +28,6 @@ type side struct {
 	source   *adminpb.Policy
 	compiled *authz.Policy
 	cached   *cache.Policy
-	// references are the places that read the input, by file and line.
-	references []rego.Reference
 }
 
 // newSide compiles a policy. The error is an *authz.CompileError or that of ctx.
@@ -42,9 +39,6 @@ func newSide(ctx context.Context, name Side, p *adminpb.Policy) (*side, error) {
 	s := &side{name: name, source: p, compiled: compiled, cached: cache.NewPolicy(compiled)}
 	if err := s.cached.SetSize(cachedDecisions); err != nil {
 		return nil, fmt.Errorf("making the decision cache: %w", err)
-	}
-	if s.references, err = rego.References(ctx, p.GetModules()); err != nil {
-		return nil, err
 	}
 	return s, nil
 }
@@ -65,11 +59,11 @@ func (s *side) asks(path string) bool {
 // usualPath is the rule of a filter that names none.
 const usualPath = "envoy/authz/allow"
 
-// place returns where the policy reads a field, as file:line; empty if no place names it. Of
+// positionOf returns where the policy reads a field, as file:line; empty if no line names it. Of
 // several it is the one that names most of it, and of those the first.
-func (s *side) place(path []string) string {
+func (s *side) positionOf(path []string) string {
 	best, most := "", -1
-	for _, ref := range s.references {
+	for _, ref := range s.compiled.References() {
 		common := 0
 		for common < min(len(ref.Path), len(path)) && ref.Path[common] == path[common] {
 			common++

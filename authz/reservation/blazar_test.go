@@ -69,7 +69,7 @@ func TestWhatIsAsked(t *testing.T) {
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	p := serve(t, deciderFunc(func(_ context.Context, r *authz.Request) authz.Decision {
 		asked = r
-		return authz.Decision{Verdict: authz.Allow}
+		return authz.Decision{Effect: authz.Allow}
 	}), func(c *reservation.Config) { c.Now = func() time.Time { return now } })
 	traced := map[string]string{"traceparent": "00-" + strings.Repeat("ab", 16) + "-" + strings.Repeat("cd", 8) + "-01"}
 	body := fixture(t, "blazar-check-update")
@@ -127,7 +127,7 @@ func TestFactsOfALease(t *testing.T) {
 			var r *authz.Reservation
 			p := serve(t, deciderFunc(func(_ context.Context, asked *authz.Request) authz.Decision {
 				r = asked.Reservation
-				return authz.Decision{Verdict: authz.Allow}
+				return authz.Decision{Effect: authz.Allow}
 			}), nil)
 			asks := call{body: `{"context": {"project_id": "p"}, "lease": ` + c.lease + `}`}
 			if c.current != "" {
@@ -164,7 +164,7 @@ func TestProjectIsThatOfTheContext(t *testing.T) {
 			if asked.Reservation.Project != want || asked.Principal != "" {
 				t.Errorf("%s: the project is %q, the principal %q", who, asked.Reservation.Project, asked.Principal)
 			}
-			return authz.Decision{Verdict: authz.Allow}
+			return authz.Decision{Effect: authz.Allow}
 		}), nil)
 		call{path: "/v1/check-update", body: `{"context": ` + who +
 			`, "lease": {"project_id": "q", "user_id": "v"}, "current_lease": {"project_id": "r"}}`}.send(t, p)
@@ -244,7 +244,7 @@ func TestWithoutAPolicyBlazarIsAllowed(t *testing.T) {
 				}
 			}
 			envoy := s.Check(t.Context(), &authz.Request{ID: "e", Operation: authz.OperationCheck, Policy: "leases", Time: time.Now()})
-			if envoy.Verdict != authz.Deny || !envoy.Default {
+			if envoy.Effect != authz.Deny || !envoy.Default {
 				t.Errorf("Envoy gets %+v", envoy)
 			}
 		})

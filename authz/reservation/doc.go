@@ -33,7 +33,7 @@
 //	403  the policy denies, or could not decide
 //	204  the policy allows, or the call is on-end
 //
-// An end is a notification, not a question: no decision changes its 204, and JSON that names no
+// An end is a notification, not a check: no decision changes its 204, and JSON that names no
 // lease is answered with 204 too, but reaches no policy.
 //
 // # What a policy sees
@@ -51,6 +51,6 @@
 // update does not name is that of current_lease. The project is the one that the
 // context names, and nothing else, for a policy may exempt it.
 //
-// Whoever can read the port's traffic sees projects, users and the token, and can forge
+// Anyone who can read the port's traffic sees projects, users and the token, and can forge
 // answers: beyond one machine it belongs behind TLS.
 package reservation

@@ -60,7 +60,7 @@ const (
 )
 
 // payload reads a body. The input has the fields that the endpoint needs and no others,
-// as they were sent. The error is an *authz.BadRequest: a sentence for whoever runs
+// as they were sent. The error is an *authz.BadRequest: a sentence for anyone who runs
 // Blazar, with the name of the field.
 func (e endpoint) payload(body any) (payload, error) {
 	document, ok := body.(map[string]any)

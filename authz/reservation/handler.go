@@ -34,7 +34,7 @@ type Config struct {
 	// Policy decides all calls, of whatever project.
 	Policy authz.PolicyID
 	// Tokens are those by any of which a caller shows that it is Blazar. Without any,
-	// whoever reaches the handler is answered: it must not be reached from another
+	// anyone who reaches the handler is answered: it must not be reached from another
 	// machine then.
 	Tokens []string
 	// BasePath is before the paths of the calls, such as /blazar.
@@ -42,7 +42,7 @@ type Config struct {
 	// MaxBody bounds a body, in bytes. Zero means 4 MiB.
 	MaxBody int64
 	// Concurrency bounds the checks that are read and decided at the same time; more are
-	// answered with 429. Ends of leases have as much room beside them, so that checks
+	// answered with 429. Ends of leases have as much room next to them, so that checks
 	// that wait for someone cost no end. Zero means 64.
 	Concurrency int
 	// Now is the clock that calls are decided by. Nil means time.Now.
@@ -188,7 +188,7 @@ func (h *Handler) check(r *http.Request, e endpoint) response {
 		h.logUndecided(id, d)
 		return allowed
 	}
-	if d.Verdict == authz.Allow {
+	if d.Effect == authz.Allow {
 		return allowed
 	}
 	return refuse(http.StatusForbidden, messageOf(d))
@@ -219,7 +219,7 @@ func (h *Handler) request(id string, r *http.Request, e endpoint, p payload, siz
 		Principal:   p.user,
 		Reservation: p.reservation,
 		Size:        size,
-		Source:      func(*authz.Reading) (rego.Input, error) { return p.input, nil },
+		Source:      func(*authz.ReadBudget) (rego.Input, error) { return p.input, nil },
 		Span:        func() trace.SpanContext { return span },
 	}
 }
@@ -256,7 +256,7 @@ func (h *Handler) decide(ctx context.Context, e endpoint, r *authz.Request) (d a
 // logUndecided logs that the end of a lease reached no policy, which changes nothing for Blazar.
 // The sidecar itself logs single rules that it did not reach.
 func (h *Handler) logUndecided(id string, d authz.Decision) {
-	if d.Verdict == authz.Allow {
+	if d.Effect == authz.Allow {
 		return
 	}
 	h.config.Logger.Warn("no policy could be asked about the end of a lease; it ends all the same",

@@ -51,7 +51,7 @@ func updated(name string) call {
 }
 
 // TestStatuses has a row for each status of the package's doc, with the requirement that
-// it is, and for what is accepted beside it.
+// it is, and for what is accepted next to it.
 func TestStatuses(t *testing.T) {
 	s, _, _ := deciding(t, live(`allow if input.lease.name != "no"`))
 	p := serve(t, s, func(c *reservation.Config) { c.MaxBody = maxBody })
@@ -143,7 +143,7 @@ func badBodyRows() []statusRow {
 	}
 }
 
-// TestRefusalsNameTheRule reads what whoever runs Blazar finds in its log.
+// TestRefusalsNameTheRule reads what anyone who runs Blazar finds in its log.
 func TestRefusalsNameTheRule(t *testing.T) {
 	p := serve(t, deciderFunc(yes), nil)
 	for _, c := range []struct {
@@ -290,7 +290,7 @@ func testTooManyCalls(t *testing.T, full, free []string) {
 			asked <- struct{}{}
 			<-release
 		}
-		return authz.Decision{Verdict: authz.Allow}
+		return authz.Decision{Effect: authz.Allow}
 	}), func(c *reservation.Config) { c.Concurrency = 1 })
 	first := make(chan int, 1)
 	go func() { first <- (call{path: full[0], body: update}).send(t, p).StatusCode }()

@@ -83,6 +83,10 @@ func (p policies) Heartbeat(context.Context, *adminpb.Node) (authz.Cursor, error
 
 func (p policies) Leave(context.Context, string) error { return nil }
 
+func (p policies) Chunk(context.Context, authz.Content, int) ([]byte, error) {
+	return nil, authz.ErrNoChunk
+}
+
 // live returns a feed with one policy, of this module, and its experiments.
 func live(module string, experiments ...*adminpb.PolicyExperiment) policies {
 	return policies{leases: {Policy: policy("live", module), Experiments: experiments}}
@@ -132,9 +136,11 @@ func deciding(t testing.TB, feed authz.Feed, changes ...func(*sidecar.Config)) (
 	}
 	config := sidecar.Config{
 		Feed: feed, Location: location, Policy: "web", Node: "n1", Default: authz.Deny,
-		Recorder:    rehearsal.NewRecorder(provider(previews), rehearsal.PreviewLog{}),
+		Experiments: sidecar.Experiments{
+			Recorder: rehearsal.NewRecorder(provider(previews), rehearsal.PreviewLog{}), Rehearsal: supervisortest.New(t),
+			Preview: rehearsal.Limits{Timeout: time.Hour},
+		},
 		DecisionLog: decisionlog.Config{Provider: provider(decisions), Timeout: time.Hour},
-		Rehearsal:   supervisortest.New(t), Preview: rehearsal.Limits{Timeout: time.Hour},
 	}
 	for _, change := range changes {
 		change(&config)
@@ -161,7 +167,7 @@ type deciderFunc func(context.Context, *authz.Request) authz.Decision
 
 func (f deciderFunc) Check(ctx context.Context, r *authz.Request) authz.Decision { return f(ctx, r) }
 
-func yes(context.Context, *authz.Request) authz.Decision { return authz.Decision{Verdict: authz.Allow} }
+func yes(context.Context, *authz.Request) authz.Decision { return authz.Decision{Effect: authz.Allow} }
 
 // port is a handler behind a real port.
 type port struct {

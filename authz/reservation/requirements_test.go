@@ -110,7 +110,7 @@ func (r requirement) check(t *testing.T, service *service, url string) {
 	}
 }
 
-// run checks each row beside the others, with a service of its own.
+// run checks each row next to the others, with a service of its own.
 func run(t *testing.T, rows []requirement) {
 	for _, row := range rows {
 		t.Run(row.id, func(t *testing.T) {
@@ -125,7 +125,7 @@ func run(t *testing.T, rows []requirement) {
 // the filters that only look.
 func TestRequirementsOfTheChain(t *testing.T) {
 	const hour, day, tenYears = time.Hour, 24 * time.Hour, 87600 * time.Hour
-	const exceeded, unknown = "The reservation exceeds the maximum length of 24 hours.", "The length of the reservation cannot be told: "
+	const exceeded, unknown = "The reservation exceeds the maximum length of 24 hours.", "The length of the reservation is unknown: "
 	of := func(d time.Duration) blazarCall { return create(t, lasts(d)) }
 	from := func(lease map[string]any) blazarCall { return create(t, lease) }
 	named := func(domain string) blazarCall {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"understudy/authz"
+	"understudy/authz/diagnostics"
 )
 
 // response is what a caller gets.
@@ -62,7 +63,7 @@ func (a response) write(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.status)
-	_, _ = w.Write(body.Bytes()) // whoever does not take it has gone
+	_, _ = w.Write(body.Bytes()) // anyone who does not take it has gone
 }
 
 // isJSON reports whether the body is said to be JSON as it is read here. One that says
@@ -140,9 +141,5 @@ func clean(text string) string {
 	if len(text) <= maxMessage {
 		return text
 	}
-	cut := maxMessage - len("…")
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+	return diagnostics.Cut(text, maxMessage-len("…"))
 }

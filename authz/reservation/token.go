@@ -51,7 +51,7 @@ func (t *tokens) admit(header http.Header) bool {
 }
 
 // warnEvery is the least time between two warnings of calls without a right token:
-// whoever reaches the port can make as many of them as he likes.
+// anyone who reaches the port can make as many of them as he likes.
 const warnEvery = time.Minute
 
 // warnUnauthorized logs that a call had no right token, but not the token. Blazar itself

@@ -49,7 +49,7 @@ func (r caching) lookups(t testing.TB) (hits, misses int64) {
 type asked map[string]any
 
 // parts is of [authz.Request].
-func (a asked) parts(*authz.Reading) (rego.Request, error) {
+func (a asked) parts(*authz.ReadBudget) (rego.Request, error) {
 	document := map[string]any{"method": "GET"}
 	for name, value := range a {
 		document[name] = value
@@ -82,10 +82,10 @@ func TestLookingForADecisionTakesOfItsTime(t *testing.T) {
 		r := request("GET", nil)
 		r.Parts = asked{}.parts
 		s.Check(t.Context(), r)
-		r.Parts = func(*authz.Reading) (rego.Request, error) {
+		r.Parts = func(*authz.ReadBudget) (rego.Request, error) {
 			return late{rego.RequestOf(rego.Input{}), timeout}, nil
 		}
-		if d := s.Check(t.Context(), r); d.Failure != authz.FailureDeadline || d.Verdict != authz.Deny {
+		if d := s.Check(t.Context(), r); d.Failure != authz.FailureDeadline || d.Effect != authz.Deny {
 			t.Errorf("got %+v; want it to have run out of time", d)
 		}
 	})
@@ -111,7 +111,7 @@ func TestACachedDecisionNeverOutlivesItsPolicy(t *testing.T) {
 	for _, step := range []struct {
 		name  string
 		state authz.PolicyState
-		want  authz.Verdict
+		want  authz.Effect
 	}{
 		{"another content, and an experiment", authz.PolicyState{
 			Policy: policy("b", post), Experiments: []*adminpb.PolicyExperiment{experiment("x", "x", get)},
@@ -128,7 +128,7 @@ func TestACachedDecisionNeverOutlivesItsPolicy(t *testing.T) {
 	} {
 		r.feed.awaitApplied(t, r.feed.put(webName, step.state))
 		for range 2 {
-			if got := r.ask(t, nil, time.Unix(1, 0)); got.Verdict != step.want {
+			if got := r.ask(t, nil, time.Unix(1, 0)); got.Effect != step.want {
 				t.Errorf("%s: got %+v; want %v", step.name, got, step.want)
 			}
 		}
@@ -145,14 +145,14 @@ func TestACachedDecisionEndsByTheClock(t *testing.T) {
 	r := newCaching(t, policy("a", allowIf("input.exp > time.now_ns() / 1000000000")))
 	for _, c := range []struct {
 		after time.Duration
-		want  authz.Verdict
+		want  authz.Effect
 	}{
 		{-time.Hour, authz.Allow}, {-time.Minute, authz.Allow}, {-time.Nanosecond, authz.Allow},
 		{0, authz.Deny}, {time.Hour, authz.Deny},
 		{-2 * time.Hour, authz.Allow}, {2 * time.Hour, authz.Deny}, // a clock that was set back
 	} {
 		now := time.Unix(expiry, 0).Add(c.after)
-		if got := r.ask(t, map[string]any{"exp": expiry}, now); got.Verdict != c.want {
+		if got := r.ask(t, map[string]any{"exp": expiry}, now); got.Effect != c.want {
 			t.Errorf("%v after the expiry: got %+v; want %v", c.after, got, c.want)
 		}
 	}

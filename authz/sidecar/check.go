@@ -9,6 +9,18 @@ import (
 	"understudy/authz/decisionlog"
 )
 
+// evaluation is what live evaluations share.
+type evaluation struct {
+	bodies *authz.BodyMemory
+	// services calls the services that rules ask.
+	services services
+	// conditions are those of a live decision, but for its name, its timeout and its turn.
+	conditions authz.Conditions
+	// turns say which live evaluations go on, and memory ends those that take too much of it.
+	turns  *turns
+	memory *memoryGuard
+}
+
 // Check decides a request by the live policy, within one snapshot. If the policy
 // has ACTIVE experiments, it is decided by them afterwards, in shadow; nothing of
 // that delays the answer.
@@ -17,7 +29,7 @@ func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
 	snap := s.current.Load()
 	if snap == nil {
 		d := authz.Failed(authz.FailureNotReady, "No policy has been loaded yet.")
-		s.unknown.add(wayNotReady, s.metrics.checked(ctx, "", d, begin))
+		s.unknown.add(pathNotReady, s.metrics.checked(ctx, "", d, begin))
 		s.decisions.Offer(ctx, begin, decisionlog.Decided{Request: r, Decision: d})
 		return d
 	}
@@ -32,7 +44,7 @@ func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
 		if d.Default {
 			d.Reason = noSuchPolicy(id)
 		}
-		s.logMissingPolicy(id, d.Verdict)
+		s.logMissingPolicy(id, d.Effect)
 		s.unknown.add(by, s.metrics.checked(ctx, "", d, begin))
 		s.decisions.Offer(ctx, begin, decisionlog.Decided{Policy: name, Request: r, Decision: d})
 		return d
@@ -52,21 +64,21 @@ func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
 }
 
 // decide returns the live decision on a request: the cached one, or what the policy
-// decides now; and by which way it was made. The entry is nil if there is no such policy.
-func (s *Sidecar) decide(ctx context.Context, e *entry, r *authz.Request) (authz.Decision, way) {
+// decides now; and by which path it was made. The entry is nil if there is no such policy.
+func (s *Sidecar) decide(ctx context.Context, e *entry, r *authz.Request) (authz.Decision, path) {
 	if e == nil {
-		return noPolicy.Evaluate(ctx, r, s.conditions), wayDefault
+		return noPolicy.Evaluate(ctx, r, s.conditions), pathDefault
 	}
 	if e.broken {
-		return authz.Failed(authz.FailureNotReady, "The policy could not be loaded."), wayNotReady
+		return authz.Failed(authz.FailureNotReady, "The policy could not be loaded."), pathNotReady
 	}
 	begin := time.Now()
 	search := e.live.Policy.Search(ctx, r)
 	if search.Outcome == cache.Hit {
-		return search.Decision, wayHit
+		return search.Decision, pathHit
 	}
 	conditions := s.conditions
-	conditions.Name, conditions.Pacer = e.live.Name, e.pacer
+	conditions.Name, conditions.Scheduler = e.live.Name, e.scheduler
 	if timeout := s.timeout(e.live.Policy.Compiled(), r); timeout > 0 {
 		conditions.Timeout = timeout - time.Since(begin) // it was looked for in this time, too
 		if conditions.Timeout <= 0 {
@@ -78,12 +90,12 @@ func (s *Sidecar) decide(ctx context.Context, e *entry, r *authz.Request) (authz
 	}
 	d, found := e.live.Policy.EvaluateShared(ctx, r, conditions, search)
 	if found {
-		return d, wayHit
+		return d, pathHit
 	}
 	if search.Outcome == cache.Miss {
 		e.costs.misses.Add(1)
 	}
-	return d, wayOf(d, search.Outcome)
+	return d, pathOf(d, search.Outcome)
 }
 
 // timeout bounds a live evaluation. Who asks about a reservation waits for the external

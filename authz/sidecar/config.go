@@ -32,20 +32,12 @@ type Config struct {
 	Observing bool
 	// Default is the decision on a check of Envoy's where there is no policy, or one
 	// without rules. A reservation is allowed there.
-	Default authz.Verdict
-	// DecisionTimeout bounds a live decision, from when it is looked for, beside the deadline of the
+	Default authz.Effect
+	// DecisionTimeout bounds a live decision, from when it is looked for, next to the deadline of the
 	// call, and without the time for which it waits for others. Zero means no further bound.
 	DecisionTimeout time.Duration
-	// Rehearsal compiles and evaluates experiments, and live decisions again, in another
-	// process. Nil means that neither is done. It has to outlive the sidecar.
-	Rehearsal *supervisor.Supervisor
-	// Preview bounds the shadow evaluations.
-	Preview rehearsal.Limits
-	// RecentRequests is how many requests of the last hour are kept in memory, to be replayed
-	// for an experiment that becomes ACTIVE. They have credentials in them. Zero means none.
-	RecentRequests int
-	// Recorder gets each comparison. Nil means that there are no records.
-	Recorder *rehearsal.Recorder
+	// Experiments says how experiments are previewed.
+	Experiments
 	// Cache is the number of decisions that are cached for each live policy. Zero means 65,536; a negative
 	// number means none.
 	Cache int
@@ -63,6 +55,20 @@ type Config struct {
 	Logger *slog.Logger
 	// Meters makes the metrics. Nil means none.
 	Meters metric.MeterProvider
+}
+
+// Experiments is how experiments are previewed. Its zero value is that they are not.
+type Experiments struct {
+	// Rehearsal compiles and evaluates experiments, and live decisions again, in another
+	// process. Nil means that neither is done. It has to outlive the sidecar.
+	Rehearsal *supervisor.Supervisor
+	// Preview bounds the shadow evaluations.
+	Preview rehearsal.Limits
+	// RecentRequests is how many requests of the last hour are kept in memory, to be replayed
+	// for an experiment that becomes ACTIVE. They have credentials in them. Zero means none.
+	RecentRequests int
+	// Recorder gets each comparison. Nil means that there are no records.
+	Recorder *rehearsal.Recorder
 }
 
 // defaultCache is the number of decisions that are cached for a live policy.

@@ -12,47 +12,47 @@ import (
 	"understudy/authz/cache"
 )
 
-// way is how a live decision was made; its text is a metric label.
-type way uint8
+// path is how a live decision was made; its text is a metric label.
+type path uint8
 
 const (
-	// wayHit: it was in the decision cache.
-	wayHit way = iota
-	// wayMiss: it was not, and the policy was evaluated.
-	wayMiss
-	// wayNotCached: the policy was evaluated, because decisions of this policy or on such a
+	// pathHit: it was in the decision cache.
+	pathHit path = iota
+	// pathMiss: it was not, and the policy was evaluated.
+	pathMiss
+	// pathNotCached: the policy was evaluated, because decisions of this policy or on such a
 	// request are never cached.
-	wayNotCached
-	// wayDefault: there is no policy, or it has no rules.
-	wayDefault
-	// wayFailed: the evaluation did not end with a decision of the policy, such as by an error
+	pathNotCached
+	// pathDefault: there is no policy, or it has no rules.
+	pathDefault
+	// pathFailed: the evaluation did not end with a decision of the policy, such as by an error
 	// or the deadline. A rule that is undefined is a decision.
-	wayFailed
-	// wayNotReady: nothing could be asked yet, or the policy never compiled.
-	wayNotReady
-	ways
+	pathFailed
+	// pathNotReady: nothing could be asked yet, or the policy never compiled.
+	pathNotReady
+	paths
 )
 
-var wayNames = [ways]string{"hit", "miss", "not_cached", "default", "failed", "not_ready"}
+var pathNames = [paths]string{"hit", "miss", "not_cached", "default", "failed", "not_ready"}
 
-// wayOf returns the way by which a policy made a decision after looking in its cache.
-func wayOf(d authz.Decision, outcome cache.Outcome) way {
+// pathOf returns the path by which a policy made a decision after looking in its cache.
+func pathOf(d authz.Decision, outcome cache.Outcome) path {
 	switch {
 	case d.Default:
-		return wayDefault
+		return pathDefault
 	case !d.Failure.Lasting():
-		return wayFailed
+		return pathFailed
 	case outcome == cache.Miss:
-		return wayMiss
+		return pathMiss
 	}
-	return wayNotCached
+	return pathNotCached
 }
 
-// costs are what the live decisions of one policy have cost, by the way in which they were
+// costs are what the live decisions of one policy have cost, by the path on which they were
 // made. They are kept here, and observed, because a series of the SDK would not end with its
 // policy, and would cost each hit a search for its labels. It is safe for concurrent use.
 type costs struct {
-	by [ways]cost
+	by [paths]cost
 	// misses is how often a decision was not found in the cache, whatever came after it.
 	misses atomic.Int64
 }
@@ -61,25 +61,25 @@ type costs struct {
 type cost struct{ decisions, nanoseconds atomic.Int64 }
 
 // add adds a decision. The time is that which the histogram of checks has measured.
-func (c *costs) add(by way, took time.Duration) {
+func (c *costs) add(by path, took time.Duration) {
 	c.by[by].decisions.Add(1)
 	c.by[by].nanoseconds.Add(int64(took))
 }
 
 // hits is how many decisions were found in the cache.
-func (c *costs) hits() int64 { return c.by[wayHit].decisions.Load() }
+func (c *costs) hits() int64 { return c.by[pathHit].decisions.Load() }
 
-// observeCosts registers what live decisions cost. A policy has series of the ways that were
+// observeCosts registers what live decisions cost. A policy has series of the paths that were
 // taken, at most six, and they end with it.
 func observeCosts(meter metric.Meter, s *Sidecar) error {
 	decisions, err := meter.Int64ObservableCounter("understudy.decisions",
-		metric.WithDescription("Live decisions, by policy and the way in which they were made: hit (from the decision cache), miss (evaluated), "+
+		metric.WithDescription("Live decisions, by policy and the path on which they were made: hit (from the decision cache), miss (evaluated), "+
 			"not_cached (evaluated, and never cached), default (no policy or no rules), failed (an error, a deadline), not_ready."))
 	if err != nil {
 		return err
 	}
 	seconds, err := meter.Float64ObservableCounter("understudy.decision.time", metric.WithUnit("s"),
-		metric.WithDescription("Time that live decisions took, in all, by policy and the way in which they were made."))
+		metric.WithDescription("Time that live decisions took, in all, by policy and the path on which they were made."))
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func observeCosts(meter metric.Meter, s *Sidecar) error {
 			if n == 0 {
 				continue
 			}
-			labels := metric.WithAttributes(attribute.String("policy", string(policy)), attribute.String("way", wayNames[w]))
+			labels := metric.WithAttributes(attribute.String("policy", string(policy)), attribute.String("way", pathNames[w]))
 			o.ObserveInt64(decisions, n, labels)
 			o.ObserveFloat64(seconds, time.Duration(c.by[w].nanoseconds.Load()).Seconds(), labels)
 		}

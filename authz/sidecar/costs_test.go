@@ -12,7 +12,7 @@ import (
 	"understudy/authz"
 )
 
-// costs returns the decisions that are counted by policy and way, of which each series has
+// costs returns the decisions that are counted by policy and path, of which each series has
 // one of time too.
 func (m meter) costs(t *testing.T) map[string]int64 {
 	t.Helper()
@@ -28,16 +28,16 @@ func (m meter) costs(t *testing.T) map[string]int64 {
 				for _, p := range data.DataPoints {
 					if found.Name == "understudy.decisions" {
 						policy, _ := p.Attributes.Value("policy")
-						way, _ := p.Attributes.Value("way")
-						decisions[policy.AsString()+" "+way.AsString()] = p.Value
+						path, _ := p.Attributes.Value("way")
+						decisions[policy.AsString()+" "+path.AsString()] = p.Value
 					}
 				}
 			case metricdata.Sum[float64]:
 				for _, p := range data.DataPoints {
 					if found.Name == "understudy.decision.time" {
 						policy, _ := p.Attributes.Value("policy")
-						way, _ := p.Attributes.Value("way")
-						timed[policy.AsString()+" "+way.AsString()] = p.Value
+						path, _ := p.Attributes.Value("way")
+						timed[policy.AsString()+" "+path.AsString()] = p.Value
 					}
 				}
 			}

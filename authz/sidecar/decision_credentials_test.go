@@ -157,7 +157,7 @@ func FuzzMasks(f *testing.F) {
 	<-s.Ready()
 	f.Fuzz(func(t *testing.T, mask string) {
 		r := request("GET", nil)
-		r.Source = func(*authz.Reading) (rego.Input, error) {
+		r.Source = func(*authz.ReadBudget) (rego.Input, error) {
 			return rego.NewInput(map[string]any{"mask": mask, "a": "x", "a/b": "y", "list": []any{"z", []any{"w"}}})
 		}
 		s.Check(t.Context(), r)

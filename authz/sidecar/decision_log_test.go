@@ -137,7 +137,7 @@ func requestOf(t testing.TB, document string) *authz.Request {
 	}
 	return &authz.Request{
 		ID: "d1", Time: time.Unix(1_700_000_000, 5), Size: len(document),
-		Source: func(*authz.Reading) (rego.Input, error) {
+		Source: func(*authz.ReadBudget) (rego.Input, error) {
 			if input["bad"] == true {
 				return rego.Input{}, &authz.BadRequest{Reason: "The path has a bad escape."}
 			}
@@ -159,7 +159,7 @@ func indented(t *testing.T, event string) string {
 	return regexp.MustCompile(`("timer_server_handler_ns": )[1-9]\d*`).ReplaceAllString(out.String(), "${1}1") + "\n"
 }
 
-// TestTheRecordOfADecision pins what stands beside the event: of the request nothing,
+// TestTheRecordOfADecision pins what stands next to the event: of the request nothing,
 // for a mask takes it out of the event alone.
 func TestTheRecordOfADecision(t *testing.T) {
 	feed, rec := newFeed(), newRecording()
@@ -248,7 +248,7 @@ allow := {"allowed": input.token == "t", "dynamic_metadata": data.fixed}
 		if body := event[len(event)-1].body; !strings.Contains(body, `{"inner":{"key":0}}`) || strings.Contains(body, `"token"`) {
 			t.Fatalf("the event is not masked: %s", body)
 		}
-		if diff := cmp.Diff(map[string]any{"inner": map[string]any{"key": "kept"}}, d.Metadata); d.Verdict != authz.Allow || diff != "" {
+		if diff := cmp.Diff(map[string]any{"inner": map[string]any{"key": "kept"}}, d.Metadata); d.Effect != authz.Allow || diff != "" {
 			t.Fatalf("the decision is %+v: %s", d, diff)
 		}
 		if input, _ := r.Input(nil); !strings.Contains(mustJSON(t, input), `"token":"t"`) {

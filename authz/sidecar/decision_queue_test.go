@@ -40,9 +40,9 @@ func live(module string) *memoryFeed {
 	return feed
 }
 
-// TestAStuckLogDelaysNoVerdict asks while nothing takes the events away: what does
+// TestAStuckLogDelaysNoEffect asks while nothing takes the events away: what does
 // not fit the queue is shed and counted.
-func TestAStuckLogDelaysNoVerdict(t *testing.T) {
+func TestAStuckLogDelaysNoEffect(t *testing.T) {
 	m, exporter := newMeter(), newStuckExporter()
 	s, stop := startWith(t, live(allowIf(onlyGET)), newRecording(), func(c *sidecar.Config) {
 		c.Meters = m
@@ -52,7 +52,7 @@ func TestAStuckLogDelaysNoVerdict(t *testing.T) {
 	s.Check(t.Context(), request("GET", nil))
 	<-exporter.begun
 	for range 100 {
-		if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
+		if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 			t.Fatalf("got %+v; want it allowed", d)
 		}
 	}
@@ -122,7 +122,7 @@ func TestAMaskThatRunsOutOfTime(t *testing.T) {
 	<-s.Ready()
 	r := request("GET", map[string]any{"token": "secret"})
 	source := r.Source
-	r.Source = func(*authz.Reading) (rego.Input, error) { return source(nil) }
+	r.Source = func(*authz.ReadBudget) (rego.Input, error) { return source(nil) }
 	s.Check(t.Context(), r)
 	got := rec.await(t, 1)[0].body
 	for _, want := range []string{`"erased":["/input","/result"]`, `"code":"MASK_FAILED"`, `asking system/log/mask: context deadline exceeded`} {
@@ -172,7 +172,7 @@ func BenchmarkDecisionLog(b *testing.B) {
 	}
 }
 
-// counting tells of each event.
+// counting reports each event.
 type counting struct {
 	nowhere
 	events *sync.WaitGroup

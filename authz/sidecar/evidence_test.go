@@ -64,7 +64,7 @@ func (f *publishedFeed) merged(t testing.TB, each func(tally string, e *evidence
 		}
 		each(p.Tally, e)
 		if sum == nil {
-			sum = evidence.NewSum(e.GetExperiment(), e.GetUid(), e.GetExperimentEtag(), nil)
+			sum = evidence.NewSum(evidence.Content{Experiment: e.GetExperiment(), UID: e.GetUid(), Etag: e.GetExperimentEtag()}, nil)
 		}
 		sum.Add(e)
 	}
@@ -185,7 +185,7 @@ func countsOfPair(t *testing.T, p *evidencepb.Pair, present bool, callers int64)
 	return out
 }
 
-// TestEvidenceSaysWhyAndHowMuchWasSeen: causes, coverage and noise are published with counts.
+// TestEvidenceSaysWhyAndHowMuchWasSeen: causes, items and noise are published with counts.
 func TestEvidenceSaysWhyAndHowMuchWasSeen(t *testing.T) {
 	feed := newPublishedFeed()
 	next := experiment("e", "W/e", allowIf(`input.method == "GET"; input.n > 3`))
@@ -199,7 +199,7 @@ func TestEvidenceSaysWhyAndHowMuchWasSeen(t *testing.T) {
 		s.Check(t.Context(), request("GET", map[string]any{"n": n % 6}))
 		p := feed.published(t)
 		return len(p.GetGroups()) == 1 && len(p.GetGroups()[0].GetCauses()) == 1 && p.GetNoise().GetSampled() > 0 &&
-			len(p.GetRules()) > 0 && p.GetRules()[0].GetEvaluatedFalse()
+			len(p.GetItems()) > 0 && len(p.GetItems()[0].GetUntrue()) > 0
 	})
 	cause := feed.published(t).GetGroups()[0].GetCauses()[0]
 	if cause.GetFile() != "authz.rego" || cause.GetLine() != 3 || cause.GetText() != "input.n > 3" {
@@ -224,7 +224,7 @@ func (f *publishedFeed) published(t testing.TB) *evidencepb.Pair {
 	return &evidencepb.Pair{}
 }
 
-// BenchmarkCheckBesideAnExperiment is what a check costs, with and without an experiment beside it whose decisions
+// BenchmarkCheckBesideAnExperiment is what a check costs, with and without an experiment next to it whose decisions
 // are cached.
 func BenchmarkCheckBesideAnExperiment(b *testing.B) {
 	for name, experiments := range map[string][]*adminpb.PolicyExperiment{

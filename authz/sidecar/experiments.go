@@ -19,8 +19,20 @@ import (
 // it is being compiled.
 const pendingTime = 15 * time.Second
 
-// pending is an experiment that is being compiled.
-type pending struct {
+// previews are what experiments are previewed with, off the request path.
+type previews struct {
+	shadow *rehearsal.Shadow
+	// replays is nil if no requests are kept.
+	replays *replays
+	// candidates are those of experiments, and compiling waits until they have compiled.
+	candidates candidates
+	compiling  sync.WaitGroup
+	// ledger has what is counted of experiments.
+	ledger *evidence.Ledger
+}
+
+// pendingExperiment is an experiment that is being compiled.
+type pendingExperiment struct {
 	experiment *rehearsal.Experiment
 	// sequence is the change that brought it, and since when that came here.
 	sequence int64
@@ -81,32 +93,33 @@ func (s *Sidecar) addExperiment(e, old *entry, experiment *adminpb.PolicyExperim
 	}); i >= 0 {
 		next := old.experiments[i]
 		if tally := s.tally(experiment, next); tally != next.Evidence || e.live.Etag != old.live.Etag || e.live.Policy != old.live.Policy {
-			next = rehearsal.NewExperiment(name, experiment.Etag, next.Candidate)
+			next = rehearsal.NewExperiment(next.Candidate, experiment.Etag)
 			next.Evidence = tally
 		}
 		e.experiments = append(e.experiments, next)
 		for _, p := range old.pending {
 			if p.experiment == old.experiments[i] {
-				e.pending = append(e.pending, pending{next, p.sequence, p.since})
+				e.pending = append(e.pending, pendingExperiment{next, p.sequence, p.since})
 			}
 		}
 		return
 	}
 	c := s.shadow.NewCandidate(name, experiment.Policy)
 	s.candidates.add(c)
-	next := rehearsal.NewExperiment(name, experiment.Etag, c)
+	next := rehearsal.NewExperiment(c, experiment.Etag)
 	next.Evidence = s.tally(experiment, nil)
 	e.experiments = append(e.experiments, next)
-	e.pending = append(e.pending, pending{next, sequence, time.Now()})
+	e.pending = append(e.pending, pendingExperiment{next, sequence, time.Now()})
 }
 
 // tally returns what counts the comparisons with an experiment: that of the one before, if that
 // is of the same content.
 func (s *Sidecar) tally(experiment *adminpb.PolicyExperiment, before *rehearsal.Experiment) *evidence.Tally {
-	if before != nil && before.Evidence.Is(experiment.Uid, experiment.Etag) {
+	of := evidence.Content{Experiment: experiment.Name, UID: experiment.Uid, Etag: experiment.Etag}
+	if before != nil && before.Evidence.Content() == of {
 		return before.Evidence
 	}
-	return s.ledger.Tally(experiment.Name, experiment.Uid, experiment.Etag)
+	return s.ledger.Tally(of)
 }
 
 // active returns the experiments of a snapshot that are compared: those that have compiled.
@@ -148,39 +161,39 @@ func (e *entry) experiment(name string) *adminpb.PolicyExperiment {
 	return nil
 }
 
-// settlePending makes a new snapshot as soon as it is known whether the experiments of one
+// markWhenCompiled makes a new snapshot as soon as it is known whether the experiments of one
 // that are pending compile.
-func (s *Sidecar) settlePending(snap *snapshot) {
+func (s *Sidecar) markWhenCompiled(snap *snapshot) {
 	for _, e := range snap.policies {
 		for _, p := range e.pending {
-			s.settling.Go(func() {
+			s.compiling.Go(func() {
 				<-p.experiment.Candidate.Ready()
-				s.settle(p.experiment.Candidate)
+				s.markCompiled(p.experiment.Candidate)
 			})
 		}
 	}
 }
 
-// settle notes in the present snapshot that a candidate has compiled, or that it has not:
+// markCompiled notes in the present snapshot that a candidate has compiled, or that it has not:
 // then the experiment is left out.
-func (s *Sidecar) settle(c *rehearsal.Candidate) {
+func (s *Sidecar) markCompiled(c *rehearsal.Candidate) {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	snap := s.current.Load()
 	for name, e := range snap.policies {
-		i := slices.IndexFunc(e.pending, func(p pending) bool { return p.experiment.Candidate == c })
+		i := slices.IndexFunc(e.pending, func(p pendingExperiment) bool { return p.experiment.Candidate == c })
 		if i < 0 {
 			continue
 		}
 		next := &snapshot{cursor: snap.cursor, policies: maps.Clone(snap.policies)}
-		settled := *e
-		next.policies[name] = &settled
+		updated := *e
+		next.policies[name] = &updated
 		p := e.pending[i]
-		settled.pending = slices.Delete(slices.Clone(e.pending), i, i+1)
+		updated.pending = slices.Delete(slices.Clone(e.pending), i, i+1)
 		if err := c.Err(); err != nil {
 			f := failure{p.experiment.Name, p.sequence, err}
-			settled.failures = append(slices.Clone(e.failures), f)
-			settled.experiments = slices.DeleteFunc(slices.Clone(e.experiments), func(x *rehearsal.Experiment) bool { return x == p.experiment })
+			updated.failures = append(slices.Clone(e.failures), f)
+			updated.experiments = slices.DeleteFunc(slices.Clone(e.experiments), func(x *rehearsal.Experiment) bool { return x == p.experiment })
 			s.logFailure(f)
 		}
 		s.current.Store(next)
@@ -188,8 +201,8 @@ func (s *Sidecar) settle(c *rehearsal.Candidate) {
 		if c.Err() != nil {
 			// That one alone: the candidates of a snapshot that is being made are in none yet.
 			s.candidates.close(c)
-		} else if requests := s.replays.of(&settled, p); len(requests) > 0 {
-			s.settling.Go(func() { s.shadow.Replay(&settled.live, p.experiment, requests) })
+		} else if requests := s.replays.of(&updated, p); len(requests) > 0 {
+			s.compiling.Go(func() { s.shadow.Replay(&updated.live, p.experiment, requests) })
 		}
 		s.askForHeartbeat()
 		return

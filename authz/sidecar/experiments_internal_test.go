@@ -7,9 +7,9 @@ import (
 	"understudy/authz"
 )
 
-// TestSettlingEndsNoOtherExperiment has it become known that an experiment compiles while a
+// TestACompiledExperimentEndsNoOther has it become known that an experiment compiles while a
 // snapshot is made that has another one.
-func TestSettlingEndsNoOtherExperiment(t *testing.T) {
+func TestACompiledExperimentEndsNoOther(t *testing.T) {
 	live := allowing("", "input.x == 1")
 	s, _, _ := holding(t, live)
 	defer s.candidates.closeExcept(nil)
@@ -21,14 +21,14 @@ func TestSettlingEndsNoOtherExperiment(t *testing.T) {
 	for _, condition := range []string{"input.x == 2", "input.x = "} {
 		before := started(s.current.Load(), "before", condition)
 		s.current.Store(before)
-		settled := before.policies[web].experiments[0].Candidate
+		first := before.policies[web].experiments[0].Candidate
 		being := started(before, "being-started", "input.x == 3").policies[web].experiments[0].Candidate
-		<-settled.Ready()
-		s.settle(settled)
+		<-first.Ready()
+		s.markCompiled(first)
 		if !s.candidates.all[being] {
 			t.Errorf("%q: the candidate of the snapshot that is being made was closed", condition)
 		}
-		if got, want := s.candidates.all[settled], settled.Err() == nil; got != want {
+		if got, want := s.candidates.all[first], first.Err() == nil; got != want {
 			t.Errorf("%q: the candidate is there: %v, want %v", condition, got, want)
 		}
 	}

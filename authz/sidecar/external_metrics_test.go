@@ -50,11 +50,11 @@ func TestCallsAreObservable(t *testing.T) {
 		}
 	}
 	if parent := service.calls()[0].header.Get("Traceparent"); !strings.Contains(parent, got[0].SpanContext.SpanID().String()) {
-		t.Errorf("the service is told the span %q", parent)
+		t.Errorf("the service gets the span %q", parent)
 	}
 }
 
-// TestHostsOfMetricsAreBounded calls more hosts than metrics tell apart.
+// TestHostsOfMetricsAreBounded calls more hosts than metrics distinguish.
 func TestHostsOfMetricsAreBounded(t *testing.T) {
 	t.Parallel()
 	const hosts = 110

@@ -113,7 +113,7 @@ func TestANameThatTurnsToThisMachine(t *testing.T) {
 		c.External.Resolver = names.resolver()
 		c.External.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	})
-	ask := func() authz.Verdict { return s.Check(t.Context(), lease(creation, time.Hour)).Verdict }
+	ask := func() authz.Effect { return s.Check(t.Context(), lease(creation, time.Hour)).Effect }
 	names.resolveTo("127.0.0.1")
 	if ask() != authz.Allow {
 		t.Fatal("the allowed address is not called")
@@ -149,11 +149,11 @@ func TestAHostThatMayBeOnThisMachine(t *testing.T) {
 		c.External.AllowAddresses, c.External.AllowHosts = nil, []string{"Usage.Example.com."}
 	}
 	names.resolveTo("127.0.0.1")
-	for host, want := range map[string]authz.Verdict{
+	for host, want := range map[string]authz.Effect{
 		"usage.example.com": authz.Allow, "USAGE.example.com.": authz.Allow, "other.example.com": authz.Deny,
 	} {
 		s, _ := deciding(t, rules("", serviceRule("http://"+host+":"+port, false)), allowed)
-		if got := s.Check(t.Context(), lease(creation, time.Hour)).Verdict; got != want {
+		if got := s.Check(t.Context(), lease(creation, time.Hour)).Effect; got != want {
 			t.Errorf("%s: got %v, want %v", host, got, want)
 		}
 	}

@@ -122,7 +122,7 @@ func checkResponse(t *testing.T, endpoint, outcome, message string, change func(
 		})
 		d := s.Check(t.Context(), lease(creation, time.Hour))
 		allowed := message == "" || !denies && allowOnError
-		if (d.Verdict == authz.Allow) != allowed || d.Verdict == authz.Deny && d.Reason != message {
+		if (d.Effect == authz.Allow) != allowed || d.Effect == authz.Deny && d.Reason != message {
 			t.Errorf("allow_on_error %v: got %+v; want the denial %q", allowOnError, d, message)
 		}
 		if failure := !allowed && !denies; failure != (d.Failure == authz.FailureExternal) {
@@ -193,7 +193,7 @@ func TestADenialThatNeverEndsIsOne(t *testing.T) {
 			c.Meters, c.External.Tracer = m, statusTracer{known: cancel}
 		})
 		d := s.Check(ctx, lease(creation, time.Hour))
-		if d.Verdict != authz.Deny || d.Failure != "" || d.Reason != "The external service denied the request." {
+		if d.Effect != authz.Deny || d.Failure != "" || d.Reason != "The external service denied the request." {
 			t.Errorf("allow_on_error %v: got %+v; want the denial", allowOnError, d)
 		}
 		if m.count(t, "understudy.external.calls", label("outcome", "deny_without_message")) != 1 {
@@ -345,11 +345,11 @@ func TestHangingServicesHoldUpNobodyElse(t *testing.T) {
 		<-arrived
 	}
 	for range 1000 {
-		if d := ask("web"); d.Verdict != authz.Allow {
+		if d := ask("web"); d.Effect != authz.Allow {
 			t.Fatalf("got %+v; want it allowed", d)
 		}
 	}
-	if d := ask("lively"); d.Verdict != authz.Allow {
+	if d := ask("lively"); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want it allowed", d)
 	}
 	if d := ask("stuck"); d.Failure != authz.FailureExternal {
@@ -360,14 +360,14 @@ func TestHangingServicesHoldUpNobodyElse(t *testing.T) {
 	}
 	close(release)
 	for range hanging {
-		if d := <-results; d.Verdict != authz.Allow {
+		if d := <-results; d.Effect != authz.Allow {
 			t.Errorf("got %+v; want it allowed", d)
 		}
 	}
 	if got := m.count(t, "understudy.external.calls", label("outcome", "busy")); got != 1 {
 		t.Errorf("%d calls had no room, want 1", got)
 	}
-	if d := ask("stuck"); d.Verdict != authz.Allow {
+	if d := ask("stuck"); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want that the room is given back", d)
 	}
 }
@@ -389,7 +389,7 @@ func TestWhoIsGoneIsNotWaitedFor(t *testing.T) {
 	go func() { result <- s.Check(ctx, lease(creation, time.Hour)) }()
 	<-arrived
 	cancel()
-	if d := <-result; d.Verdict != authz.Deny || d.Failure != authz.FailureCanceled {
+	if d := <-result; d.Effect != authz.Deny || d.Failure != authz.FailureCanceled {
 		t.Errorf("got %+v; want it cancelled", d)
 	}
 	if got := m.count(t, "understudy.external.calls", label("outcome", "canceled")); got != 1 {
@@ -418,7 +418,7 @@ func TestEnvoyIsNotMadeToWait(t *testing.T) {
 		t.Errorf("got %+v; want a failure", d)
 	}
 	close(release)
-	if d := <-result; d.Verdict != authz.Allow {
+	if d := <-result; d.Effect != authz.Allow {
 		t.Errorf("got %+v; want it allowed", d)
 	}
 }

@@ -34,7 +34,7 @@ type serviceCall struct {
 	body         map[string]any
 }
 
-// newService starts a service that answers as it is told; nil lets everything pass.
+// newService starts a service that answers as the test says; nil lets everything pass.
 func newService(t testing.TB, answer http.HandlerFunc) *service {
 	s := &service{}
 	s.Server = httptest.NewServer(s.noting(t, answer))
@@ -182,7 +182,7 @@ func lease(operation authz.Operation, length time.Duration) *authz.Request {
 	}
 	return &authz.Request{
 		ID: "id", Operation: operation, Method: strings.ReplaceAll(string(operation), "_", "-"), Time: noon, Reservation: v,
-		Source: func(*authz.Reading) (rego.Input, error) {
+		Source: func(*authz.ReadBudget) (rego.Input, error) {
 			document := map[string]any{"operation": string(operation), "context": v.Context, "lease": v.Lease}
 			if v.Current != nil {
 				document["current_lease"] = v.Current

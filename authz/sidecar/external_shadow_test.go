@@ -50,7 +50,7 @@ func TestTheLiveAnswerIsReused(t *testing.T) {
 			"stricter": {"NEWLY_DENIED", "one"}, "elsewhere": {"FAILED", notCalled},
 		}},
 		{"it fails", 500, "", map[string][2]string{
-			"same": {"FAILED", "The external service gave no decision."}, "lenient": {"NEWLY_ALLOWED", "The external service gave no decision."},
+			"same": {"UNCHANGED", "The external service gave no decision."}, "lenient": {"NEWLY_ALLOWED", "The external service gave no decision."},
 			"without": {"NEWLY_ALLOWED", "The external service gave no decision."}, "stricter": {"UNCHANGED", "one"}, "elsewhere": {"FAILED", notCalled},
 		}},
 	} {
@@ -138,7 +138,7 @@ func TestAnEndIsNeverToldInShadow(t *testing.T) {
 		}
 	}
 	if n, m := len(service.calls()), len(other.calls()); n != 1 || m != 0 {
-		t.Errorf("the services were told %d and %d times; want the live one alone, once", n, m)
+		t.Errorf("the services were called %d and %d times; want the live one alone, once", n, m)
 	}
 }
 
@@ -147,11 +147,11 @@ func TestAnEndIsNeverToldInShadow(t *testing.T) {
 func TestNothingOfAReservationIsCached(t *testing.T) {
 	t.Parallel()
 	s, _ := deciding(t, rules("", lengthRule(time.Hour)), nil)
-	for length, want := range map[time.Duration]authz.Verdict{time.Hour: authz.Allow, 2 * time.Hour: authz.Deny} {
+	for length, want := range map[time.Duration]authz.Effect{time.Hour: authz.Allow, 2 * time.Hour: authz.Deny} {
 		r := lease(creation, length)
 		r.Parts = asked(nil).parts
 		for range 2 {
-			if got := s.Check(t.Context(), r).Verdict; got != want {
+			if got := s.Check(t.Context(), r).Effect; got != want {
 				t.Errorf("%v: got %v, want %v", length, got, want)
 			}
 		}
@@ -180,10 +180,10 @@ func TestARequestThatIsExemptSharesNoDecision(t *testing.T) {
 	live.ExemptedProjects = []string{"p"}
 	s, _ := deciding(t, proto.CloneOf(live), nil)
 	for range 2 {
-		for project, want := range map[string]authz.Verdict{"p": authz.Allow, "q": authz.Deny} {
+		for project, want := range map[string]authz.Effect{"p": authz.Allow, "q": authz.Deny} {
 			r := envoys("GET")
 			r.Parts, r.Project = asked(nil).parts, authz.Project{ID: project}
-			if got := s.Check(t.Context(), r).Verdict; got != want {
+			if got := s.Check(t.Context(), r).Effect; got != want {
 				t.Errorf("%s: got %v, want %v", project, got, want)
 			}
 		}

@@ -140,6 +140,10 @@ func (f *memoryFeed) Heartbeat(_ context.Context, n *adminpb.Node) (authz.Cursor
 	return f.cursor, nil
 }
 
+func (f *memoryFeed) Chunk(context.Context, authz.Content, int) ([]byte, error) {
+	return nil, authz.ErrNoChunk
+}
+
 func (f *memoryFeed) Leave(_ context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,7 +193,7 @@ func request(method string, more map[string]any) *authz.Request {
 	}
 	return &authz.Request{
 		ID: "id", Operation: authz.OperationCheck, Method: method, Path: "/x", Host: "h", Principal: "p",
-		Source: func(*authz.Reading) (rego.Input, error) { return rego.NewInput(document) },
+		Source: func(*authz.ReadBudget) (rego.Input, error) { return rego.NewInput(document) },
 	}
 }
 
@@ -264,8 +268,9 @@ func startWith(
 	t.Helper()
 	config := sidecar.Config{
 		Feed: feed, Location: location, Policy: "web", Node: "n1",
-		Recorder:  rehearsal.NewRecorder(recordingProvider(exporter), rehearsal.PreviewLog{}),
-		Rehearsal: supervisortest.New(t),
+		Experiments: sidecar.Experiments{
+			Recorder: rehearsal.NewRecorder(recordingProvider(exporter), rehearsal.PreviewLog{}), Rehearsal: supervisortest.New(t),
+		},
 	}
 	if change != nil {
 		change(&config)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"understudy/authz"
+	"understudy/authz/background"
 )
 
 const (
@@ -30,7 +30,7 @@ func (s *Sidecar) follow(ctx context.Context) {
 		s.next(ctx, cursor)
 		// Sidecars that missed the same changes do not load at the same moment, nor
 		// without end from a store that never keeps them.
-		if !sleep(ctx, firstBackoff) {
+		if !background.Sleep(ctx, firstBackoff) {
 			return
 		}
 	}
@@ -40,10 +40,10 @@ func (s *Sidecar) follow(ctx context.Context) {
 // lost and there is no snapshot at all, the file stands in.
 func (s *Sidecar) load(ctx context.Context) (authz.Cursor, bool) {
 	restore := sync.OnceFunc(func() { s.restore(ctx) })
-	// Whoever sees the saved policies sees that the store is lost; the log says so
+	// Anyone who sees the saved policies sees that the store is lost; the log says so
 	// when it is known whether there are any.
 	lose := func(err error) {
-		before := s.noteReached(err)
+		before := s.store.reached(err)
 		restore()
 		s.logReached(before, err)
 	}
@@ -59,7 +59,7 @@ func (s *Sidecar) load(ctx context.Context) (authz.Cursor, bool) {
 			return authz.Cursor{}, false
 		}
 		lose(err)
-		if !sleep(ctx, pause) {
+		if !background.Sleep(ctx, pause) {
 			return authz.Cursor{}, false
 		}
 	}
@@ -143,9 +143,7 @@ func (s *Sidecar) keepReadable(ctx context.Context, on *snapshot, known, update 
 func (s *Sidecar) next(ctx context.Context, cursor authz.Cursor) {
 	ctx, reload := context.WithCancel(ctx)
 	defer reload()
-	s.mu.Lock()
-	s.reload = reload
-	s.mu.Unlock()
+	s.store.follow(reload)
 	for pause := firstBackoff; ; {
 		update, err := s.config.Feed.Next(ctx, s.config.Location, cursor)
 		switch {
@@ -162,7 +160,7 @@ func (s *Sidecar) next(ctx context.Context, cursor authz.Cursor) {
 			return
 		default:
 			s.reached(err)
-			if !sleep(ctx, pause) {
+			if !background.Sleep(ctx, pause) {
 				return
 			}
 			pause = min(2*pause, lastBackoff)
@@ -185,7 +183,7 @@ func (s *Sidecar) apply(ctx context.Context, on *snapshot, update authz.Update) 
 	s.candidates.closeExcept(next)
 	s.countActive()
 	s.replays.follow(before, next)
-	s.settlePending(next)
+	s.markWhenCompiled(next)
 	s.logFailures(next, update)
 	s.logMissing(before, next)
 	if before == nil {
@@ -206,19 +204,5 @@ func (s *Sidecar) logFailures(next *snapshot, update authz.Update) {
 		for _, f := range e.failures {
 			s.logFailure(f)
 		}
-	}
-}
-
-// sleep waits about the given time, so that sidecars that lost the store together
-// do not come back together. It reports false if ctx is done first.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	pause = pause/2 + rand.N(pause)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

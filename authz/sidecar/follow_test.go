@@ -77,7 +77,7 @@ func TestAStoreThatNeverAnswersHoldsNoStartUp(t *testing.T) {
 		if status := s.Status(); !status.Ready || status.Lost == nil {
 			t.Errorf("the status is %+v", status)
 		}
-		if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
+		if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 			t.Errorf("got %+v; want the saved policy's answer", d)
 		}
 		cancel()

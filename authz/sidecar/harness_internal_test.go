@@ -21,7 +21,7 @@ func holding(t *testing.T, policy *adminpb.Policy) (*Sidecar, *entry, *sdkmetric
 	reader := sdkmetric.NewManualReader()
 	s, err := New(Config{
 		Feed: nobody{}, Location: "projects/p1/locations/l1", Node: "n",
-		Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Rehearsal: supervisortest.New(t),
+		Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Experiments: Experiments{Rehearsal: supervisortest.New(t)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +36,6 @@ func holding(t *testing.T, policy *adminpb.Policy) (*Sidecar, *entry, *sdkmetric
 func documentRequest(document map[string]any, now time.Time) *authz.Request {
 	return &authz.Request{
 		ID: "id", Operation: authz.OperationCheck, Time: now,
-		Source: func(*authz.Reading) (rego.Input, error) { return rego.NewInput(document) },
+		Source: func(*authz.ReadBudget) (rego.Input, error) { return rego.NewInput(document) },
 	}
 }

@@ -8,6 +8,7 @@ import (
 	runtimemetrics "runtime/metrics"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -40,11 +41,21 @@ type memoryGuard struct {
 
 	mu sync.Mutex
 	// long are the evaluations that are under way.
-	long []*pace
+	long []*slot
 	// watching says that a goroutine looks at the memory.
 	watching bool
 	// after is the number of collections after which another evaluation may be ended.
 	after uint64
+}
+
+// guarded is what a long evaluation and the guard know of each other.
+type guarded struct {
+	// watched is the stopper that the guard was given. It is the evaluation's own.
+	watched rego.Stopper
+	// stopper ends the long evaluation. It and stopped are the guard's.
+	stopper rego.Stopper
+	// stopped says that the guard has ended an evaluation, for want of memory.
+	stopped atomic.Bool
 }
 
 func newMemoryGuard(log *slog.Logger, meters metric.MeterProvider) (*memoryGuard, error) {
@@ -58,7 +69,7 @@ func newMemoryGuard(log *slog.Logger, meters metric.MeterProvider) (*memoryGuard
 }
 
 // add has the guard watch over an evaluation that has become long.
-func (g *memoryGuard) add(p *pace, stopper rego.Stopper) {
+func (g *memoryGuard) add(p *slot, stopper rego.Stopper) {
 	if g == nil || stopper == nil {
 		return
 	}
@@ -73,13 +84,13 @@ func (g *memoryGuard) add(p *pace, stopper rego.Stopper) {
 }
 
 // remove is called when an evaluation is over.
-func (g *memoryGuard) remove(p *pace) {
+func (g *memoryGuard) remove(p *slot) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.long = slices.DeleteFunc(g.long, func(other *pace) bool { return other == p })
+	g.long = slices.DeleteFunc(g.long, func(other *slot) bool { return other == p })
 	p.stopper = nil
 	if p.stopped.Load() {
 		g.after = readMemory().cycles + cyclesUntilFreed
@@ -125,7 +136,7 @@ func (g *memoryGuard) look(m memory) bool {
 
 // longest returns the evaluation that has lasted longest; nil while one that was ended is
 // still there, unless there is no time to wait for it.
-func (g *memoryGuard) longest(m memory) (out *pace) {
+func (g *memoryGuard) longest(m memory) (out *slot) {
 	for _, p := range g.long {
 		switch {
 		case !p.stopped.Load():

@@ -38,7 +38,7 @@ allow if input.x == "modest"`
 		testkit.Await(t, "a collection of garbage, or the end of the hungry one", func() bool {
 			select {
 			case d := <-done:
-				if d.Failure != authz.FailureOverloaded || d.Verdict != authz.Deny || !strings.Contains(d.Reason, "memory") {
+				if d.Failure != authz.FailureOverloaded || d.Effect != authz.Deny || !strings.Contains(d.Reason, "memory") {
 					t.Errorf("the hungry one gets %+v", d)
 				}
 				ended = true
@@ -46,7 +46,7 @@ allow if input.x == "modest"`
 			}
 			return ended || readMemory().cycles > collected
 		}, func() any { return readMemory() })
-		if d, _ := s.decide(t.Context(), e, documentRequest(map[string]any{"x": "modest"}, now)); d.Verdict != authz.Allow {
+		if d, _ := s.decide(t.Context(), e, documentRequest(map[string]any{"x": "modest"}, now)); d.Effect != authz.Allow {
 			t.Errorf("a modest one gets %+v", d)
 		}
 	}
@@ -63,7 +63,7 @@ func TestTheLongestIsEndedFirst(t *testing.T) {
 	}
 	g.watching = true // by nobody
 	now := time.Now()
-	old, young := &pace{begin: now}, &pace{begin: now.Add(time.Second)}
+	old, young := &slot{begin: now}, &slot{begin: now.Add(time.Second)}
 	var endedOld, endedYoung stopped
 	g.add(young, &endedYoung)
 	g.add(old, &endedOld)

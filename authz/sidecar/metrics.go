@@ -213,7 +213,7 @@ func observeBodyMemory(meter metric.Meter, m *authz.BodyMemory) error {
 }
 
 // observeObserving makes the gauge that says whether decisions are enforced: it is there
-// in any case, so that an alert need not tell 0 from a sidecar that is away.
+// in any case, so that an alert can distinguish 0 from a sidecar that is away.
 func observeObserving(meter metric.Meter, observing bool) error {
 	var value int64
 	if observing {

@@ -39,7 +39,7 @@ func TestPoliciesThatAreNeverVerifiedAreNamed(t *testing.T) {
 }
 
 // TestChangesForgetNothing: a change of another policy, or of an etag, leaves what is
-// cached of a live policy, also beside an experiment that is equal to it.
+// cached of a live policy, also next to an experiment that is equal to it.
 func TestChangesForgetNothing(t *testing.T) {
 	s, _, _ := holding(t, allowing("1", "input.x"))
 	same := allowing("1", "input.x")

@@ -25,7 +25,7 @@ import (
 // or any apply), or deleted on purpose (`understudy restore --empty`). All other policies
 // follow the store.
 
-// proofTime bounds the question whether a policy was deleted.
+// proofTime bounds finding out whether a policy was deleted.
 const proofTime = 5 * time.Second
 
 // lastKnown returns the names of what this sidecar decides by or, before it does, what the
@@ -58,7 +58,7 @@ func (s *Sidecar) missingFrom(ctx context.Context, known, loaded authz.Update) (
 
 // dropDeleted removes from missing what was deleted by a change. The store forgets a
 // deleted policy after a while, but as long as it keeps all changes since the cursor,
-// each of which names the one before it, they tell.
+// each of which names the one before it, they show it.
 func (s *Sidecar) dropDeleted(ctx context.Context, since authz.Cursor, missing map[authz.PolicyName]authz.PolicyState) error {
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()

@@ -38,14 +38,14 @@ func noSuchPolicy(id authz.PolicyID) string {
 }
 
 // logMissingPolicy logs a request for a policy that is not there, unless its ID was logged
-// in the last minute. The verdict is that of the default decision.
-func (s *Sidecar) logMissingPolicy(id authz.PolicyID, verdict authz.Verdict) {
+// in the last minute. The effect is that of the default decision.
+func (s *Sidecar) logMissingPolicy(id authz.PolicyID, effect authz.Effect) {
 	text := diagnostics.Bounded(string(id))
 	first, last := s.missingPolicies.note(text, time.Now())
 	switch {
 	case first:
 		s.log.Warn("no such policy: the request gets the default decision; create the policy, or fix the route's "+
-			"context extension or the sidecar's own policy ID", "policy", text, "decision", verdict.String())
+			"context extension or the sidecar's own policy ID", "policy", text, "decision", effect.String())
 	case last:
 		s.log.Warn("requests ask for many policies that do not exist; no more of them are logged for a while",
 			"logged", maxMissingPolicies, "while", missingPolicyEvery)

@@ -47,12 +47,12 @@ func named(name authz.PolicyName, module string) authz.PolicyState {
 	return authz.PolicyState{Policy: p}
 }
 
-// ask returns the verdict of a policy on a request.
-func ask(t *testing.T, s *sidecar.Sidecar, id authz.PolicyID, method string) authz.Verdict {
+// ask returns the effect of a policy on a request.
+func ask(t *testing.T, s *sidecar.Sidecar, id authz.PolicyID, method string) authz.Effect {
 	t.Helper()
 	r := request(method, nil)
 	r.Policy = id
-	return s.Check(t.Context(), r).Verdict
+	return s.Check(t.Context(), r).Effect
 }
 
 func awaitMissing(t *testing.T, s *sidecar.Sidecar, want ...authz.PolicyName) {
@@ -214,7 +214,7 @@ func TestADeletedPolicyIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestAPolicyThatWasPurgedWithItsChangesIsMissing: nothing tells that it was deleted.
+// TestAPolicyThatWasPurgedWithItsChangesIsMissing: nothing shows that it was deleted.
 func TestAPolicyThatWasPurgedWithItsChangesIsMissing(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "snapshot")

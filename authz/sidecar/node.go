@@ -26,12 +26,22 @@ const (
 	maxCause = 500
 )
 
-// heartbeats reports the node in its pace and after each change.
+// nodeReporter is what a node reports with to the store.
+type nodeReporter struct {
+	started time.Time
+	// beat asks for a heartbeat at once.
+	beat chan struct{}
+	// publisher brings what is counted of experiments to the store, at the intervals of this node.
+	publisher *publisher.Publisher
+	intervals publisher.Intervals
+}
+
+// heartbeats reports the node at its interval and after each change.
 func (s *Sidecar) heartbeats(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(publisher.Jittered(s.pace.Report()))
+		timer.Reset(publisher.Jittered(s.intervals.Report()))
 		snap := s.current.Load()
 		head, err := s.config.Feed.Heartbeat(ctx, s.node(snap))
 		if err != nil && ctx.Err() == nil {
@@ -58,11 +68,7 @@ func (s *Sidecar) compareHead(snap *snapshot, head authz.Cursor) {
 	}
 	s.log.Warn("the store has lost changes; loading what it has now",
 		"sequence", snap.cursor.Sequence, "head", head.Sequence)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reload != nil {
-		s.reload()
-	}
+	s.store.loadAgain()
 }
 
 func (s *Sidecar) askForHeartbeat() {

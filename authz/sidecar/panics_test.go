@@ -23,11 +23,11 @@ import (
 const secret = "bearer-of-the-caller"
 
 // quoting panics with what it works at, as a library may, and as the runtime does.
-func quoting(*authz.Reading) (rego.Input, error) { panic("cannot read " + secret) }
-func outOfRange(*authz.Reading) (rego.Input, error) {
+func quoting(*authz.ReadBudget) (rego.Input, error) { panic("cannot read " + secret) }
+func outOfRange(*authz.ReadBudget) (rego.Input, error) {
 	return rego.Input{}, errors.New(strings.Split(secret, "-")[len(secret)])
 }
-func wrongAnswer(*authz.Reading) (rego.Input, error) { panic(errors.New(secret)) }
+func wrongAnswer(*authz.ReadBudget) (rego.Input, error) { panic(errors.New(secret)) }
 
 // TestAPanicLeavesATrace panics in each part of the decision path: one line at ERROR says
 // what and where, and nothing of the request, and each is counted.
@@ -35,7 +35,7 @@ func TestAPanicLeavesATrace(t *testing.T) {
 	for _, c := range []struct {
 		name, place  string
 		operation    authz.Operation
-		source       func(*authz.Reading) (rego.Input, error)
+		source       func(*authz.ReadBudget) (rego.Input, error)
 		cause, frame string
 	}{
 		{"a text", "evaluation", "", quoting, "a value of type string, not shown", "sidecar_test.quoting"},
@@ -75,7 +75,7 @@ type brokenContext struct{ context.Context }
 
 func (brokenContext) Err() error { panic("broken") }
 
-// TestAPanicOfTheCompilerLeavesATrace: whoever compiled has the error, and reports it.
+// TestAPanicOfTheCompilerLeavesATrace: anyone who compiled has the error, and reports it.
 func TestAPanicOfTheCompilerLeavesATrace(t *testing.T) {
 	large := policy("", allowIf("true"))
 	large.Modules["large.rego"] = "package large\n# " + strings.Repeat("x", 100<<10) // in the background

@@ -17,7 +17,7 @@ import (
 func taking(bytes int64, reads func()) *authz.Request {
 	r := request("GET", nil)
 	source := r.Source
-	r.Source = func(reading *authz.Reading) (rego.Input, error) {
+	r.Source = func(reading *authz.ReadBudget) (rego.Input, error) {
 		if err := reading.Take(bytes); err != nil {
 			return rego.Input{}, err
 		}
@@ -41,20 +41,20 @@ func TestBodyMemory(t *testing.T) {
 	if got := m.gauge(t, "understudy.body.memory"); got != 700 {
 		t.Errorf("%d bytes are taken, want 700", got)
 	}
-	if d := s.Check(t.Context(), taking(400, nil)); d.Failure != authz.FailureOverloaded || d.Verdict != authz.Deny {
+	if d := s.Check(t.Context(), taking(400, nil)); d.Failure != authz.FailureOverloaded || d.Effect != authz.Deny {
 		t.Errorf("without room: %+v, want OVERLOADED", d)
 	}
-	if d := s.Check(t.Context(), taking(300, nil)); d.Verdict != authz.Allow {
+	if d := s.Check(t.Context(), taking(300, nil)); d.Effect != authz.Allow {
 		t.Errorf("with room: %+v, want an allow", d)
 	}
 	if d := s.Check(t.Context(), taking(1001, nil)); d.Failure != authz.FailureRequest || d.HTTPStatus != 400 {
 		t.Errorf("a body for which there never is room: %+v, want BAD_REQUEST", d)
 	}
 	close(release)
-	if d := <-first; d.Verdict != authz.Allow {
+	if d := <-first; d.Effect != authz.Allow {
 		t.Errorf("the first: %+v, want an allow", d)
 	}
-	if d := s.Check(t.Context(), taking(1000, nil)); d.Verdict != authz.Allow {
+	if d := s.Check(t.Context(), taking(1000, nil)); d.Effect != authz.Allow {
 		t.Errorf("afterwards: %+v, want an allow", d)
 	}
 	if got := m.gauge(t, "understudy.body.memory"); got != 0 {
@@ -98,7 +98,7 @@ func TestExperimentsLeaveRoomForBodies(t *testing.T) {
 	for _, bytes := range []int64{600, 400} {
 		r := taking(bytes, nil)
 		r.Parts = asked(nil).parts
-		if d := s.Check(t.Context(), r); d.Verdict != authz.Allow {
+		if d := s.Check(t.Context(), r); d.Effect != authz.Allow {
 			t.Errorf("%+v, want an allow: the live policy does not read the body", d)
 		}
 	}
@@ -121,11 +121,11 @@ func TestExperimentsLeaveRoomForBodies(t *testing.T) {
 // does not parse, or takes too much, and says that it is missing.
 func TestTheDecisionLogGoesOnWithoutTheBody(t *testing.T) {
 	t.Parallel()
-	for name, source := range map[string]func(*authz.Reading) (rego.Input, error){
-		"does not parse": func(*authz.Reading) (rego.Input, error) {
+	for name, source := range map[string]func(*authz.ReadBudget) (rego.Input, error){
+		"does not parse": func(*authz.ReadBudget) (rego.Input, error) {
 			return rego.Input{}, &authz.BadRequest{Reason: "The body is not JSON."}
 		},
-		"takes too much": func(reading *authz.Reading) (rego.Input, error) {
+		"takes too much": func(reading *authz.ReadBudget) (rego.Input, error) {
 			return rego.Input{}, reading.Take(600)
 		},
 	} {
@@ -138,10 +138,10 @@ func TestTheDecisionLogGoesOnWithoutTheBody(t *testing.T) {
 			<-s.Ready()
 			r := request("GET", nil)
 			r.Parts, r.Source = asked(nil).parts, source
-			r.WithoutBody = func(*authz.Reading, bool) (rego.Input, error) {
+			r.WithoutBody = func(*authz.ReadBudget, bool) (rego.Input, error) {
 				return rego.NewInput(map[string]any{"method": "GET"})
 			}
-			if d := s.Check(t.Context(), r); d.Verdict != authz.Allow {
+			if d := s.Check(t.Context(), r); d.Effect != authz.Allow {
 				t.Errorf("%+v, want an allow: the policy does not read the body", d)
 			}
 			stop()

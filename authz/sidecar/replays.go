@@ -41,20 +41,20 @@ func newReplays(requests int) *replays {
 // keep offers a request with the live decision on it to the sample.
 func (p *replays) keep(e *entry, r *authz.Request, d authz.Decision) {
 	if p != nil && !e.broken {
-		p.requests.Offer(e.live.Name, e.live.Etag, r, d)
+		p.requests.Offer(recent.Version{Policy: e.live.Name, Etag: e.live.Etag}, r, d)
 	}
 }
 
 // of returns what is to be replayed for an experiment of an entry that has just compiled: what
 // the present version of the live policy has decided before the experiment was there.
-func (p *replays) of(e *entry, begun pending) []*recent.Request {
+func (p *replays) of(e *entry, begun pendingExperiment) []*recent.Request {
 	if p == nil || e.broken {
 		return nil
 	}
 	p.mu.Lock()
 	after := p.seen[e.seenOf(begun.experiment)]
 	p.mu.Unlock()
-	return p.requests.Of(e.live.Name, e.live.Etag, after, begun.since)
+	return p.requests.Of(recent.Version{Policy: e.live.Name, Etag: e.live.Etag}, after, begun.since)
 }
 
 // follow ends what nothing can be replayed of any more, and notes which experiments are not
@@ -72,7 +72,7 @@ func (p *replays) follow(before, next *snapshot) {
 			after = &entry{}
 		}
 		if after.live.Etag != e.live.Etag {
-			p.requests.Forget(string(name), after.live.Etag)
+			p.requests.Forget(recent.Version{Policy: string(name), Etag: after.live.Etag})
 		}
 		for _, x := range e.experiments {
 			if !e.isPending(x) && !after.has(x.Candidate) {
@@ -89,7 +89,7 @@ func (p *replays) follow(before, next *snapshot) {
 
 // isPending reports whether it is not known yet if an experiment compiles.
 func (e *entry) isPending(x *rehearsal.Experiment) bool {
-	return slices.ContainsFunc(e.pending, func(p pending) bool { return p.experiment == x })
+	return slices.ContainsFunc(e.pending, func(p pendingExperiment) bool { return p.experiment == x })
 }
 
 // has reports whether an experiment of the entry is decided by a candidate.

@@ -73,19 +73,19 @@ func TestRequirementsOfTheChain(t *testing.T) {
 		{"Z-11 Z-42 no limit", limit(0), lease(creation, 10*year), ""},
 		{"Z-12 an update to more", limit(day), lease(change, 25*hour), "The reservation exceeds the maximum length of 24 hours."},
 		{"Z-12 an update to less", limit(day), lease(change, hour), ""},
-		{"Z-13 unreadable", limit(day), with(lease(creation, hour), func(r *authz.Reservation) { r.Invalid = "start_date is no\ndate" }), "The length of the reservation cannot be told: start_date is no\uFFFDdate"},
-		{"Z-13 no dates", limit(day), with(lease(creation, hour), func(r *authz.Reservation) { r.End = time.Time{} }), "The length of the reservation cannot be told: it needs a start_date and an end_date."},
+		{"Z-13 unreadable", limit(day), with(lease(creation, hour), func(r *authz.Reservation) { r.Invalid = "start_date is no\ndate" }), "The length of the reservation is unknown: start_date is no\uFFFDdate"},
+		{"Z-13 no dates", limit(day), with(lease(creation, hour), func(r *authz.Reservation) { r.End = time.Time{} }), "The length of the reservation is unknown: it needs a start_date and an end_date."},
 		{"Z-13 backwards", limit(day), with(lease(creation, hour), func(r *authz.Reservation) { r.End = r.Start.Add(-1) }), "The reservation ends before it starts."},
 		{"Z-16 Z-44 no endpoint", []*adminpb.PolicyRule{serviceRule("", false)}, lease(creation, hour), ""},
 		{"Z-10 a limit in seconds", limit(86401 * time.Second), lease(creation, 2*day), "The reservation exceeds the maximum length of 86401 seconds."},
 		{"Envoy's requests have no length", limit(time.Second), envoys("GET"), ""},
-		{"a front that forgets the reservation", limit(day), with(lease(creation, hour), nil), "The length of the reservation cannot be told: there is no reservation."},
+		{"a front that forgets the reservation", limit(day), with(lease(creation, hour), nil), "The length of the reservation is unknown: there is no reservation."},
 	} {
 		t.Run(c.id, func(t *testing.T) {
 			t.Parallel()
 			s, _ := deciding(t, rules(someRules, c.rules...), nil)
 			d := s.Check(t.Context(), c.ask)
-			if d.Failure != "" || (d.Verdict == authz.Allow) != (c.denial == "") || d.Verdict == authz.Deny && d.Reason != c.denial {
+			if d.Failure != "" || (d.Effect == authz.Allow) != (c.denial == "") || d.Effect == authz.Deny && d.Reason != c.denial {
 				t.Errorf("got %+v; want the denial %q", d, c.denial)
 			}
 		})
@@ -121,7 +121,7 @@ func TestExemptedProjects(t *testing.T) {
 		name     string
 		exempted []string
 		ask      *authz.Request
-		want     authz.Verdict
+		want     authz.Effect
 	}{
 		{"none", nil, lease(creation, time.Hour), authz.Deny},
 		{"by ID", []string{"q", "p"}, lease(creation, time.Hour), authz.Allow},
@@ -147,7 +147,7 @@ func TestExemptedProjects(t *testing.T) {
 			live.ExemptedProjects = c.exempted
 			s, _ := deciding(t, live, nil)
 			d := s.Check(t.Context(), c.ask)
-			if d.Verdict != c.want || d.Failure != "" {
+			if d.Effect != c.want || d.Failure != "" {
 				t.Errorf("got %+v; want %v", d, c.want)
 			}
 			if n := len(service.calls()); (n == 0) != (c.want == authz.Allow) {
@@ -180,7 +180,7 @@ func TestTheServiceIsAskedAsBlazarDoes(t *testing.T) {
 				}
 			})
 			r := lease(operation, time.Hour)
-			if d := s.Check(t.Context(), r); d.Verdict != authz.Allow {
+			if d := s.Check(t.Context(), r); d.Effect != authz.Allow {
 				t.Fatalf("%s: got %+v; want it allowed", operation, d)
 			}
 			calls := service.calls()
@@ -218,7 +218,7 @@ func TestTheServiceIsAskedAboutEnvoysRequests(t *testing.T) {
 	service := newService(t, says(403, `{"message": "Come back later."}`))
 	s, _ := deciding(t, rules("", serviceRule(service.URL, false)), nil)
 	d := s.Check(t.Context(), envoys("GET"))
-	if d.Verdict != authz.Deny || d.Body != "Come back later." || d.Status() != 403 || d.Rule != "service" {
+	if d.Effect != authz.Deny || d.Body != "Come back later." || d.Status() != 403 || d.Rule != "service" {
 		t.Errorf("got %+v; want the message of the service as the body", d)
 	}
 	got := service.calls()[0]
@@ -243,12 +243,12 @@ func TestEveryFilterIsToldOfAnEnd(t *testing.T) {
 		serviceRuleNamed("a", denying.URL), serviceRuleNamed("b", broken.URL), regoRule("m/one"), regoRule("m/broken"),
 		lengthRule(time.Minute), serviceRuleNamed("c", last.URL),
 	), func(c *sidecar.Config) { c.Meters = m })
-	if d := s.Check(t.Context(), lease(ending, time.Hour)); d.Verdict != authz.Allow || d.Failure != "" {
+	if d := s.Check(t.Context(), lease(ending, time.Hour)); d.Effect != authz.Allow || d.Failure != "" {
 		t.Errorf("got %+v; want it allowed", d)
 	}
 	for i, service := range []*service{denying, broken, last} {
 		if n := len(service.calls()); n != 1 {
-			t.Errorf("service %d is told %d times, want 1", i, n)
+			t.Errorf("service %d is called %d times, want 1", i, n)
 		}
 	}
 	for failure, want := range map[authz.Failure]int64{authz.FailureExternal: 1, authz.FailureType: 1} {

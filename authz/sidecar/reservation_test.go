@@ -9,7 +9,7 @@ import (
 	"understudy/authz"
 )
 
-// TestAReservationIsAllowedWithoutAPolicy beside a check of Envoy's, which is not.
+// TestAReservationIsAllowedWithoutAPolicy next to a check of Envoy's, which is not.
 func TestAReservationIsAllowedWithoutAPolicy(t *testing.T) {
 	for name, feed := range map[string]*memoryFeed{"none": newFeed(), "no rules": func() *memoryFeed {
 		f := newFeed()
@@ -18,16 +18,16 @@ func TestAReservationIsAllowedWithoutAPolicy(t *testing.T) {
 	}()} {
 		s, _ := start(t, feed, nil)
 		<-s.Ready()
-		if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Deny || !d.Default {
+		if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Deny || !d.Default {
 			t.Errorf("%s: Envoy gets %+v", name, d)
 		}
-		if d := s.Check(t.Context(), lease(creation, time.Hour)); d.Verdict != authz.Allow || !d.Default {
+		if d := s.Check(t.Context(), lease(creation, time.Hour)); d.Effect != authz.Allow || !d.Default {
 			t.Errorf("%s: Blazar gets %+v", name, d)
 		}
 	}
 }
 
-// TestReservationsAreComparedByWhatBlazarIsTold: the verdict and the reason, and nothing
+// TestReservationsAreComparedByWhatBlazarIsTold: the effect and the reason, and nothing
 // of what is for Envoy.
 func TestReservationsAreComparedByWhatBlazarIsTold(t *testing.T) {
 	const live = `package envoy.authz

@@ -44,11 +44,11 @@ func TestALoopingExperimentDelaysNothing(t *testing.T) {
 	begun := make(chan struct{})
 	r := request("GET", nil)
 	source := r.Source
-	r.Source = func(*authz.Reading) (rego.Input, error) { close(begun); return source(nil) }
+	r.Source = func(*authz.ReadBudget) (rego.Input, error) { close(begun); return source(nil) }
 	s.Check(t.Context(), r)
 	<-begun
 	for range 100 {
-		if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
+		if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 			t.Fatalf("got %+v; want it allowed", d)
 		}
 	}
@@ -74,7 +74,7 @@ func TestAnExperimentRunsOutOfTime(t *testing.T) {
 	}
 }
 
-// TestOneSlowExperimentStarvesNoOther decides by a looping experiment and one beside it,
+// TestOneSlowExperimentStarvesNoOther decides by a looping experiment and one next to it,
 // until the other has decided three times: on a busy machine its time may be over now
 // and then, too.
 func TestOneSlowExperimentStarvesNoOther(t *testing.T) {
@@ -110,7 +110,7 @@ func held(release <-chan struct{}) (r *authz.Request, begun <-chan struct{}) {
 	asked := make(chan struct{})
 	r = request("GET", nil)
 	source := r.Source
-	r.Source = func(*authz.Reading) (rego.Input, error) {
+	r.Source = func(*authz.ReadBudget) (rego.Input, error) {
 		close(asked)
 		<-release
 		return source(nil)
@@ -241,7 +241,7 @@ func TestAPanicOfAnExperimentIsARecord(t *testing.T) {
 	s, rec := start(t, rehearsed(), func(c *sidecar.Config) { c.Meters = m })
 	<-s.Ready()
 	r := request("GET", nil)
-	r.Source = func(*authz.Reading) (rego.Input, error) { panic("broken") }
+	r.Source = func(*authz.ReadBudget) (rego.Input, error) { panic("broken") }
 	s.Check(t.Context(), r)
 	for _, r := range rec.await(t, 2) {
 		if r.attributes["understudy.experiment.result"] != "ERROR" || r.severity != "ERROR" {
@@ -258,7 +258,7 @@ func TestAPanicOfAnExperimentIsARecord(t *testing.T) {
 func TestAPanicInTheRehearsalProcessIsCounted(t *testing.T) {
 	m := newMeter()
 	broken, err := supervisor.New(supervisor.Config{Start: supervisortest.StartWith(child.Options{
-		Before: func(context.Context, wire.Question) { panic("broken") },
+		Before: func(context.Context, wire.DecisionRequest) { panic("broken") },
 	}), Memory: 1 << 40})
 	if err != nil {
 		t.Fatal(err)
@@ -328,7 +328,7 @@ func BenchmarkCheck(b *testing.B) {
 			<-s.Ready()
 			b.ReportAllocs()
 			for b.Loop() {
-				if s.Check(b.Context(), request("GET", nil)).Verdict != authz.Allow {
+				if s.Check(b.Context(), request("GET", nil)).Effect != authz.Allow {
 					b.Fatal("denied")
 				}
 			}

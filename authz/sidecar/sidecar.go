@@ -18,7 +18,7 @@ import (
 	"understudy/authz/evidence/publisher"
 	"understudy/authz/extservice"
 	"understudy/authz/rehearsal"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/verify"
 )
 
@@ -29,51 +29,23 @@ type Sidecar struct {
 	log     *slog.Logger
 	metrics *metrics
 	panics  *diagnostics.Panics
-	// shadow and verifier work off the request path.
-	shadow   *rehearsal.Shadow
+	// verifier works off the request path.
 	verifier *verify.Verifier
-	// replays is nil if no requests are kept.
-	replays *replays
 	// decisions is nil if the decision log is off.
-	decisions *decisionlog.Log
-	bodies    *authz.BodyMemory
-	// services calls the services that rules ask.
-	services services
-	// conditions are those of a live decision, but for its name, its timeout and its turn.
-	conditions authz.Conditions
-	started    time.Time
+	decisions       *decisionlog.Log
+	missingPolicies *missingPolicyLog
 
 	// current is nil until the first snapshot. It is set while applying is held.
-	current atomic.Pointer[snapshot]
-	// unknown are the costs of decisions where there is no policy, or no snapshot.
-	unknown  costs
+	current  atomic.Pointer[snapshot]
 	applying sync.Mutex
-	// candidates are those of experiments, and settling waits until they have compiled.
-	candidates candidates
-	settling   sync.WaitGroup
-	ready      chan struct{}
+	ready    chan struct{}
+	// unknown are the costs of decisions where there is no policy, or no snapshot.
+	unknown costs
 
-	// beat asks for a heartbeat at once.
-	beat chan struct{}
-	// ledger has what is counted of experiments, and publisher brings it to the store, in the
-	// pace of this node.
-	ledger    *evidence.Ledger
-	publisher *publisher.Publisher
-	pace      publisher.Pace
-
-	missingPolicies *missingPolicyLog
-	// turns say which live evaluations go on, and memory ends those that take too much of it.
-	turns  *turns
-	memory *memoryGuard
-
-	mu sync.Mutex
-	// reload ends the present wait for changes, so that everything is loaded again.
-	reload context.CancelFunc
-	// contact is when the store last answered, or when the snapshot file was written
-	// that stands in for it.
-	contact time.Time
-	// lost is the store's last error, nil while it answers.
-	lost error
+	evaluation
+	previews
+	nodeReporter
+	store contact
 }
 
 // New returns a Sidecar that decides nothing until Run has loaded it.
@@ -84,17 +56,14 @@ func New(config Config) (*Sidecar, error) {
 	}
 	s := &Sidecar{
 		config:          config,
-		bodies:          authz.NewBodyMemory(config.BodyMemory),
 		log:             config.Logger,
-		started:         time.Now(),
 		ready:           make(chan struct{}),
-		beat:            make(chan struct{}, 1),
 		missingPolicies: newMissingPolicyLog(),
-		turns:           newTurns(runtime.GOMAXPROCS(0)),
-		replays:         newReplays(config.RecentRequests),
+		evaluation:      evaluation{bodies: authz.NewBodyMemory(config.BodyMemory), turns: newTurns(runtime.GOMAXPROCS(0))},
+		nodeReporter:    nodeReporter{started: time.Now(), beat: make(chan struct{}, 1)},
 	}
-	s.ledger = evidence.NewLedger(s.started)
-	s.publisher = &publisher.Publisher{Feed: config.Feed, Node: s.nodeName(), Ledger: s.ledger, Pace: &s.pace, Logger: s.log}
+	s.previews = previews{replays: newReplays(config.RecentRequests), ledger: evidence.NewLedger(s.started)}
+	s.publisher = &publisher.Publisher{Feed: config.Feed, Node: s.nodeName(), Ledger: s.ledger, Intervals: &s.intervals, Logger: s.log}
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
@@ -117,7 +86,7 @@ func New(config Config) (*Sidecar, error) {
 func (s *Sidecar) prepare() (err error) {
 	c := s.config
 	output := diagnostics.Output{Logger: c.Logger, Meters: c.Meters, Panics: s.panics}
-	live := question.NewLivePolicies(c.Rehearsal, c.Preview.ExaminationBytes())
+	live := decisionrequest.NewLivePolicies(c.Rehearsal, c.Preview.ExaminationBytes())
 	config := rehearsal.Config{
 		Process: c.Rehearsal, Live: live, Limits: c.Preview, Node: c.node(), Recorder: c.Recorder, Bodies: s.bodies, Default: c.Default, Services: s.services, Output: output,
 	}
@@ -131,7 +100,7 @@ func (s *Sidecar) prepare() (err error) {
 		return fmt.Errorf("making the shadow: %w", err)
 	}
 	verifying := verify.Config{
-		Live: live, Questions: question.Maker{Timeout: c.Preview.Timeout, Bodies: s.bodies}, QueueBytes: c.Preview.QueueBytes, Output: output,
+		Live: live, Requests: decisionrequest.Maker{Timeout: c.Preview.Timeout, Bodies: s.bodies}, QueueBytes: c.Preview.QueueBytes, Output: output,
 	}
 	if s.verifier, err = verify.New(verifying); err != nil {
 		return fmt.Errorf("making the verifier: %w", err)
@@ -140,7 +109,7 @@ func (s *Sidecar) prepare() (err error) {
 }
 
 // logDiffering has the decision log, which is a sample, take a decision that it may have left out.
-func (s *Sidecar) logDiffering(span trace.SpanContext, live *question.Live, r *authz.Request, d authz.Decision) {
+func (s *Sidecar) logDiffering(span trace.SpanContext, live *decisionrequest.Live, r *authz.Request, d authz.Decision) {
 	s.decisions.Differing(span, decisionlog.Decided{
 		Policy: authz.PolicyName(live.Name), Etag: live.Etag, Compiled: live.Policy.Compiled(), Request: r, Decision: d,
 	})
@@ -160,7 +129,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	s.shadow.Run(ctx)
 	running.Wait()
 	s.candidates.closeExcept(nil)
-	s.settling.Wait()
+	s.compiling.Wait()
 	s.services.client.Close()
 	s.turns.close()
 	s.finish(context.WithoutCancel(ctx))

@@ -29,13 +29,13 @@ func TestSidecarDeniesUntilItHasPolicies(t *testing.T) {
 	feed.down = true
 	s, _ := start(t, feed, func(c *sidecar.Config) { c.Default = authz.Allow })
 	d := s.Check(t.Context(), request("GET", nil))
-	if d.Verdict != authz.Deny || d.Failure != authz.FailureNotReady {
+	if d.Effect != authz.Deny || d.Failure != authz.FailureNotReady {
 		t.Errorf("got %+v; want a denial, not ready", d)
 	}
 	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 	feed.setDown(false)
 	<-s.Ready()
-	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
+	if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want it allowed", d)
 	}
 }
@@ -49,8 +49,8 @@ func TestSidecarFollowsChanges(t *testing.T) {
 	for _, step := range []struct {
 		name  string
 		state authz.PolicyState
-		get   authz.Verdict
-		post  authz.Verdict
+		get   authz.Effect
+		post  authz.Effect
 	}{
 		{"another content", authz.PolicyState{Policy: policy("b", allowIf(onlyPOST))}, authz.Deny, authz.Allow},
 		{"deleted", authz.PolicyState{}, authz.Deny, authz.Deny},
@@ -58,10 +58,10 @@ func TestSidecarFollowsChanges(t *testing.T) {
 		{"no rules", authz.PolicyState{Policy: policy("d", "")}, authz.Deny, authz.Deny},
 	} {
 		feed.awaitApplied(t, feed.put(webName, step.state))
-		if got := s.Check(t.Context(), request("GET", nil)).Verdict; got != step.get {
+		if got := s.Check(t.Context(), request("GET", nil)).Effect; got != step.get {
 			t.Errorf("%s: GET is %v, want %v", step.name, got, step.get)
 		}
-		if got := s.Check(t.Context(), request("POST", nil)).Verdict; got != step.post {
+		if got := s.Check(t.Context(), request("POST", nil)).Effect; got != step.post {
 			t.Errorf("%s: POST is %v, want %v", step.name, got, step.post)
 		}
 	}
@@ -75,7 +75,7 @@ func TestSidecarKeepsItsPoliciesWhenTheStoreIsLost(t *testing.T) {
 	<-s.Ready()
 	feed.setDown(true)
 	testkit.Await(t, "noticing the loss", func() bool { return s.Status().Lost != nil })
-	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
+	if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want the last policy's answer", d)
 	}
 	if status := s.Status(); !status.Ready {
@@ -84,7 +84,7 @@ func TestSidecarKeepsItsPoliciesWhenTheStoreIsLost(t *testing.T) {
 	sequence := feed.put(webName, authz.PolicyState{Policy: policy("b", allowIf(onlyPOST))})
 	feed.setDown(false)
 	feed.awaitApplied(t, sequence)
-	if d := s.Check(t.Context(), request("POST", nil)); d.Verdict != authz.Allow {
+	if d := s.Check(t.Context(), request("POST", nil)); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want the new policy's answer", d)
 	}
 }
@@ -101,14 +101,14 @@ func TestSidecarReportsWhatItCannotApply(t *testing.T) {
 	if !ok || info.Reason != authz.ReasonNotApplied || info.Metadata["resource"] != webName || info.Metadata["sequence"] != "2" || broken != 2 {
 		t.Errorf("the node's error is %v", n.Error)
 	}
-	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
+	if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want the last good policy's answer", d)
 	}
 	feed.put(webName, authz.PolicyState{Policy: policy("c", allowIf(onlyPOST))})
 	feed.awaitNode(t, func(n *adminpb.Node) bool { return n.Error == nil && n.AppliedSequence == 3 })
 }
 
-// TestNodeReportsItsDefaultPolicy: whoever reads the node can see that there is no such
+// TestNodeReportsItsDefaultPolicy: anyone who reads the node can see that there is no such
 // policy, and what requests get then.
 func TestNodeReportsItsDefaultPolicy(t *testing.T) {
 	t.Parallel()
@@ -188,7 +188,7 @@ func TestAPolicyThatNeverCompiledDenies(t *testing.T) {
 	})
 	s, rec := start(t, feed, func(c *sidecar.Config) { c.Default = authz.Allow })
 	<-s.Ready()
-	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Deny || d.Failure == "" || d.Default {
+	if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Deny || d.Failure == "" || d.Default {
 		t.Errorf("got %+v; want a failure", d)
 	}
 	r := rec.await(t, 1)[0]
@@ -231,7 +231,7 @@ func TestSidecarLoadsAgainAfterATrim(t *testing.T) {
 	feed.trim = true
 	feed.mu.Unlock()
 	feed.awaitApplied(t, feed.put(webName, authz.PolicyState{Policy: policy("b", allowIf(onlyPOST))}))
-	if d := s.Check(t.Context(), request("POST", nil)); d.Verdict != authz.Allow {
+	if d := s.Check(t.Context(), request("POST", nil)); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want the new policy's answer", d)
 	}
 }
@@ -247,7 +247,7 @@ func TestSidecarNoticesThatTheStoreWentBack(t *testing.T) {
 	feed.policies[webName] = authz.PolicyState{Policy: policy("b", allowIf(onlyPOST))}
 	feed.mu.Unlock()
 	testkit.Await(t, "loading what the store has now", func() bool {
-		return s.Check(t.Context(), request("POST", nil)).Verdict == authz.Allow
+		return s.Check(t.Context(), request("POST", nil)).Effect == authz.Allow
 	})
 }
 
@@ -261,12 +261,12 @@ func TestRouteChoosesThePolicy(t *testing.T) {
 	<-s.Ready()
 	r := request("POST", nil)
 	r.Policy = "other"
-	if d := s.Check(t.Context(), r); d.Verdict != authz.Allow {
+	if d := s.Check(t.Context(), r); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want the route's policy", d)
 	}
 	r = request("GET", nil)
 	r.Policy = "none"
-	if d := s.Check(t.Context(), r); d.Verdict != authz.Deny || !d.Default {
+	if d := s.Check(t.Context(), r); d.Effect != authz.Deny || !d.Default {
 		t.Errorf("got %+v; want the default decision", d)
 	}
 }
@@ -279,7 +279,7 @@ func TestALiveDecisionRunsOutOfTime(t *testing.T) {
 	s, rec := start(t, feed, func(c *sidecar.Config) { c.DecisionTimeout, c.Meters = time.Millisecond, m })
 	<-s.Ready()
 	d := s.Check(t.Context(), request("GET", nil))
-	if d.Verdict != authz.Deny || d.Failure != authz.FailureDeadline {
+	if d.Effect != authz.Deny || d.Failure != authz.FailureDeadline {
 		t.Errorf("got %+v; want a denial for time", d)
 	}
 	// What an experiment decides in its place is no difference of the policies.
@@ -293,7 +293,7 @@ func TestALiveDecisionRunsOutOfTime(t *testing.T) {
 }
 
 // TestACallerThatLeavesIsNoError: it is counted apart, and no experiment is asked what it
-// would have been told.
+// would have been notified.
 func TestACallerThatLeavesIsNoError(t *testing.T) {
 	feed, m := newFeed(), newMeter()
 	feed.put(webName, authz.PolicyState{
@@ -305,8 +305,8 @@ func TestACallerThatLeavesIsNoError(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	r := request("POST", nil)
 	source := r.Source
-	r.Source = func(*authz.Reading) (rego.Input, error) { leave(); return source(nil) }
-	if d := s.Check(ctx, r); d.Verdict != authz.Deny || d.Failure != authz.FailureCanceled || d.Result() != "CANCELLED" {
+	r.Source = func(*authz.ReadBudget) (rego.Input, error) { leave(); return source(nil) }
+	if d := s.Check(ctx, r); d.Effect != authz.Deny || d.Failure != authz.FailureCanceled || d.Result() != "CANCELLED" {
 		t.Errorf("got %+v; want it cancelled", d)
 	}
 	s.Check(t.Context(), request("GET", nil))

@@ -12,7 +12,7 @@ import (
 	"understudy/authz/background"
 	"understudy/authz/cache"
 	"understudy/authz/rehearsal"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 )
 
 // snapshot is all that a sidecar decides by, compiled. It is immutable: a change
@@ -27,14 +27,14 @@ type snapshot struct {
 // entry is a live policy with its ACTIVE experiments.
 type entry struct {
 	name authz.PolicyName
-	live question.Live
+	live decisionrequest.Live
 	// broken says that the policy never compiled here: it denies.
 	broken bool
 	// missing says that the store has lost the policy.
 	missing     bool
 	experiments []*rehearsal.Experiment
 	// pending are those of the experiments of which it is not known yet whether they compile.
-	pending []pending
+	pending []pendingExperiment
 	// failures lists resources of this entry that did not compile, or cannot be read. They
 	// stay until a later change of the policy can be applied. They are part of the snapshot
 	// so that no report has the change without its failure.
@@ -45,8 +45,8 @@ type entry struct {
 	previewed []*adminpb.PolicyExperiment
 	// costs are those of the live policy, in all its versions since it was created.
 	costs *costs
-	// pacer has the decisions of the policy take turns with those of others.
-	pacer *pacer
+	// scheduler has the decisions of the policy take turns with those of others.
+	scheduler *scheduler
 }
 
 // failure is a resource that this sidecar could not apply.
@@ -60,7 +60,7 @@ type failure struct {
 
 // with returns a snapshot on top of another, in which the update's policies are replaced. A
 // live policy that cannot be decoded or compiled keeps its last good version. Experiments
-// are compiled elsewhere, and nothing waits for that: see settle.
+// are compiled elsewhere, and nothing waits for that: see markCompiled.
 func (s *Sidecar) with(ctx context.Context, on *snapshot, update authz.Update) *snapshot {
 	next := &snapshot{cursor: update.Cursor, policies: make(map[authz.PolicyName]*entry, len(on.policies))}
 	maps.Copy(next.policies, on.policies)
@@ -97,9 +97,9 @@ func (s *snapshot) saved() map[authz.PolicyName]savedPolicy {
 // is nil if there was none. sequence is that of the change.
 func (s *Sidecar) newEntry(ctx context.Context, name authz.PolicyName, state authz.PolicyState, old *entry, sequence int64) *entry {
 	if old == nil {
-		old = &entry{broken: true, costs: &costs{}, pacer: &pacer{turns: s.turns, memory: s.memory}}
+		old = &entry{broken: true, costs: &costs{}, scheduler: &scheduler{turns: s.turns, memory: s.memory}}
 	}
-	e := &entry{name: name, previewed: state.Experiments, costs: old.costs, pacer: old.pacer}
+	e := &entry{name: name, previewed: state.Experiments, costs: old.costs, scheduler: old.scheduler}
 	for _, u := range state.Undecodable {
 		e.failures = append(e.failures, failure{u.Resource, u.Sequence, fmt.Errorf("the stored record cannot be decoded: %w", u.Err)})
 	}
@@ -129,7 +129,7 @@ func (e *entry) compileLive(ctx context.Context, old *entry, policy *adminpb.Pol
 
 // compile compiles a live policy, or if that is nil the last one. What the entry has compiled
 // already, under whichever etag, is not compiled again.
-func (e *entry) compile(ctx context.Context, name string, source *adminpb.Policy) (v question.Live, err error) {
+func (e *entry) compile(ctx context.Context, name string, source *adminpb.Policy) (v decisionrequest.Live, err error) {
 	v.Name = name
 	if source == nil {
 		if source, err = e.live.Source.Policy(); err != nil {

@@ -3,7 +3,6 @@ package sidecar
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,28 +13,18 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	sidecarpb "understudy/authz/sidecar/v1"
 )
 
-// A snapshot file is
-//
-//	magic, SHA-256 of the rest,
-//	location, sequence, nonce,
-//	number of policies, and for each in name order:
-//	    Policy, number of experiments, PolicyExperiment…
-//	and, if there are any, the number and the names of those that could never be read
-//
-// Numbers are unsigned varints; texts and marshalled messages have their length
-// before them. The same update always gives the same bytes.
-const snapshotMagic = "understudy snapshot 1\n"
+// snapshotMagic is how a snapshot file begins. The SHA-256 of the rest follows, and then a Snapshot
+// of authz/sidecar/v1. The same update always gives the same bytes.
+const snapshotMagic = "understudy snapshot 2\n"
 
-// errCorrupt says that a snapshot file is not what was written.
-var errCorrupt = errors.New("the snapshot file is corrupt")
+// errCorrupt says that a snapshot file is not what this version has written.
+var errCorrupt = errors.New("the snapshot file is corrupt, or another version has written it: it is replaced as soon as the store answers")
 
 // errNeverRead is why a policy of a snapshot file is undecodable.
 var errNeverRead = errors.New("it could not be read before the snapshot file was written, either")
-
-// deterministic marshals maps in the order of their keys.
-var deterministic = proto.MarshalOptions{Deterministic: true}
 
 // savedPolicy is what a snapshot file has of one policy.
 type savedPolicy struct {
@@ -46,59 +35,19 @@ type savedPolicy struct {
 
 // encodeSnapshot makes the content of a snapshot file.
 func encodeSnapshot(location authz.Location, cursor authz.Cursor, policies map[authz.PolicyName]savedPolicy) ([]byte, error) {
-	var b []byte
-	b = appendBytes(b, []byte(location))
-	b = binary.AppendUvarint(b, uint64(cursor.Sequence))
-	b = appendBytes(b, []byte(cursor.Nonce))
-	readable, unreadable := partition(policies)
-	b = binary.AppendUvarint(b, uint64(len(readable)))
-	for _, name := range readable {
-		var err error
-		if b, err = appendPolicy(b, policies[name]); err != nil {
-			return nil, fmt.Errorf("encoding %s: %w", name, err)
-		}
-	}
-	if len(unreadable) > 0 {
-		b = binary.AppendUvarint(b, uint64(len(unreadable)))
-	}
-	for _, name := range unreadable {
-		b = appendBytes(b, []byte(name))
-	}
-	return seal(b), nil
-}
-
-// partition returns the names of policies that there is something to decide by, and of
-// those that could never be read, both in order.
-func partition(policies map[authz.PolicyName]savedPolicy) (readable, unreadable []authz.PolicyName) {
+	m := &sidecarpb.Snapshot{Location: string(location), Sequence: cursor.Sequence, Nonce: cursor.Nonce}
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
-		if policies[name].live != nil {
-			readable = append(readable, name)
-		} else {
-			unreadable = append(unreadable, name)
+		saved := &sidecarpb.SavedPolicy{Name: string(name)}
+		if live := policies[name].live; live != nil {
+			saved.Policy, saved.Experiments = live.Bytes(), policies[name].experiments
 		}
+		m.Policies = append(m.Policies, saved)
 	}
-	return readable, unreadable
-}
-
-func appendPolicy(b []byte, p savedPolicy) ([]byte, error) {
-	b = appendBytes(b, p.live.Bytes())
-	b = binary.AppendUvarint(b, uint64(len(p.experiments)))
-	for _, e := range p.experiments {
-		var err error
-		if b, err = appendMessage(b, e); err != nil {
-			return nil, err
-		}
+	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the policies: %w", err)
 	}
-	return b, nil
-}
-
-func appendMessage(b []byte, m proto.Message) ([]byte, error) {
-	encoded, err := deterministic.Marshal(m)
-	return appendBytes(b, encoded), err
-}
-
-func appendBytes(b, value []byte) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(value))), value...)
+	return seal(payload), nil
 }
 
 // seal puts magic and checksum before a payload.
@@ -126,93 +75,37 @@ func decodeUpdate(location authz.Location, content []byte) (authz.Update, error)
 	if err != nil {
 		return authz.Update{}, err
 	}
-	d := decoder{rest: payload}
-	of := authz.Location(d.bytes())
-	update := authz.Update{Cursor: authz.Cursor{Sequence: int64(d.number()), Nonce: string(d.bytes())}}
-	update.Policies = make(map[authz.PolicyName]authz.PolicyState)
-	for range d.count() {
-		state := d.state()
-		if !strings.HasPrefix(state.Policy.Name, string(of.Policy(""))) {
-			d.failed = true
-			break
-		}
-		update.Policies[authz.PolicyName(state.Policy.Name)] = state
-	}
-	d.unreadable(of, update)
-	if d.failed || len(d.rest) > 0 {
+	m := &sidecarpb.Snapshot{}
+	if proto.Unmarshal(payload, m) != nil {
 		return authz.Update{}, errCorrupt
 	}
-	if of != location {
-		return authz.Update{}, fmt.Errorf("the snapshot file is of %s", of)
+	update := authz.Update{
+		Cursor: authz.Cursor{Sequence: m.GetSequence(), Nonce: m.GetNonce()}, Policies: make(map[authz.PolicyName]authz.PolicyState),
+	}
+	for _, saved := range m.GetPolicies() {
+		name := authz.PolicyName(saved.GetName())
+		state, err := stateOf(saved)
+		if _, known := update.Policies[name]; err != nil || known || !strings.HasPrefix(string(name), string(authz.Location(m.GetLocation()).Policy(""))) {
+			return authz.Update{}, errCorrupt
+		}
+		update.Policies[name] = state
+	}
+	if m.GetLocation() != string(location) {
+		return authz.Update{}, fmt.Errorf("the snapshot file is of %s", m.GetLocation())
 	}
 	return update, nil
 }
 
-// decoder takes values from the front of what is left. Once something is wrong, it
-// has failed and nothing is left.
-type decoder struct {
-	rest   []byte
-	failed bool
-}
-
-func (d *decoder) number() uint64 {
-	n, size := binary.Uvarint(d.rest)
-	if size <= 0 {
-		d.fail()
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
-}
-
-// count takes a number of things that are still to come, each of a byte at least.
-func (d *decoder) count() int {
-	n := d.number()
-	if n > uint64(len(d.rest)) {
-		d.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (d *decoder) bytes() []byte {
-	n := d.count()
-	value := d.rest[:n]
-	d.rest = d.rest[n:]
-	return value
-}
-
-func (d *decoder) message(m proto.Message) {
-	if err := proto.Unmarshal(d.bytes(), m); err != nil {
-		d.fail()
-	}
-}
-
-func (d *decoder) state() authz.PolicyState {
-	state := authz.PolicyState{Policy: &adminpb.Policy{}}
-	d.message(state.Policy)
-	for range d.count() {
-		e := &adminpb.PolicyExperiment{}
-		d.message(e)
-		state.Experiments = append(state.Experiments, e)
-	}
-	return state
-}
-
-// unreadable adds the policies that could never be read: they deny, as they did when the
+// stateOf returns the state of a policy. One that could never be read denies, as it did when the
 // file was written.
-func (d *decoder) unreadable(of authz.Location, update authz.Update) {
-	if len(d.rest) == 0 {
-		return
+func stateOf(saved *sidecarpb.SavedPolicy) (authz.PolicyState, error) {
+	if len(saved.GetPolicy()) == 0 {
+		never := authz.Undecodable{Resource: saved.GetName(), Err: errNeverRead}
+		return authz.PolicyState{Undecodable: []authz.Undecodable{never}}, nil
 	}
-	for range d.count() {
-		name := authz.PolicyName(d.bytes())
-		if _, known := update.Policies[name]; known || !strings.HasPrefix(string(name), string(of.Policy(""))) {
-			d.fail()
-			return
-		}
-		update.Policies[name] = authz.PolicyState{Undecodable: []authz.Undecodable{{Resource: string(name), Err: errNeverRead}}}
+	state := authz.PolicyState{Policy: &adminpb.Policy{}, Experiments: saved.GetExperiments()}
+	if err := proto.Unmarshal(saved.GetPolicy(), state.Policy); err != nil || state.Policy.GetName() != saved.GetName() {
+		return authz.PolicyState{}, errCorrupt
 	}
+	return state, nil
 }
-
-func (d *decoder) fail() { d.rest, d.failed = nil, true }

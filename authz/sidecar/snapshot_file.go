@@ -44,9 +44,7 @@ func (s *Sidecar) restore(ctx context.Context) {
 	}
 	s.log.Warn("deciding by the saved policies until the store answers",
 		"sequence", update.Cursor.Sequence, "written", written)
-	s.mu.Lock()
-	s.contact = written
-	s.mu.Unlock()
+	s.store.standIn(written)
 	s.apply(ctx, &snapshot{}, update)
 }
 
@@ -115,7 +113,7 @@ func (s *Sidecar) removeTemps() {
 	dir, base := filepath.Split(s.config.SnapshotFile)
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
 	if err != nil {
-		return // save tells of a folder that cannot be used
+		return // save reports a folder that cannot be used
 	}
 	for _, entry := range entries {
 		number, ours := strings.CutPrefix(entry.Name(), base+tempMark)

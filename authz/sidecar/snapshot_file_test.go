@@ -27,7 +27,7 @@ func TestSidecarStartsFromItsFile(t *testing.T) {
 	t.Run("read", func(t *testing.T) {
 		s, _ := start(t, feed, func(c *sidecar.Config) { c.SnapshotFile = file })
 		<-s.Ready()
-		if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
+		if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 			t.Errorf("got %+v; want the saved policy's answer", d)
 		}
 		if status := s.Status(); status.Sequence != 1 || status.Lost == nil || status.Age() <= 0 {

@@ -35,9 +35,7 @@ type Status struct {
 
 // Status returns the present state.
 func (s *Sidecar) Status() Status {
-	s.mu.Lock()
-	out := Status{Contact: s.contact, Lost: s.lost}
-	s.mu.Unlock()
+	out := s.store.status()
 	if snap := s.current.Load(); snap != nil {
 		out.Ready, out.Sequence, out.Policies = true, snap.cursor.Sequence, len(snap.policies)
 		out.Missing = snap.missing()
@@ -54,18 +52,7 @@ func (s *Sidecar) Status() Status {
 func (s *Sidecar) nodeName() string { return s.config.Location.Node(s.config.Node) }
 
 // reached notes whether the store answered, and logs when that changes.
-func (s *Sidecar) reached(err error) { s.logReached(s.noteReached(err), err) }
-
-// noteReached notes whether the store answered. It returns what it was before.
-func (s *Sidecar) noteReached(err error) (before error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, s.lost = s.lost, err
-	if err == nil {
-		s.contact = time.Now()
-	}
-	return before
-}
+func (s *Sidecar) reached(err error) { s.logReached(s.store.reached(err), err) }
 
 // logReached logs a change.
 func (s *Sidecar) logReached(before, err error) {

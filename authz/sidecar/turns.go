@@ -44,7 +44,7 @@ type turns struct {
 
 	mu sync.Mutex
 	// having are those whose turn it is.
-	having []*pace
+	having []*slot
 	// queues are those in which somebody waits.
 	queues []*queue
 	// virtual is the time that a policy is taken to have had which comes only now.
@@ -63,7 +63,7 @@ type turns struct {
 // the mutex of the turns.
 type queue struct {
 	// short and long are those that wait, the one that began first in front.
-	short, long []*pace
+	short, long []*slot
 	// used is the time that the policy has had, from when it first had to wait.
 	used time.Duration
 }
@@ -76,11 +76,11 @@ func newTurns(most int) *turns {
 
 // take asks for a turn. It reports whether there is one now. Otherwise p.granted gets a
 // value when it comes, unless p withdraws; or there is no room to wait.
-func (t *turns) take(p *pace) (now, room bool) {
+func (t *turns) take(p *slot) (now, room bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p.queue.idle() {
-		p.queue.used = max(p.queue.used, t.virtual)
+	if p.policy.queue.idle() {
+		p.policy.queue.used = max(p.policy.queue.used, t.virtual)
 	}
 	if len(t.having) < t.most {
 		t.grant(p)
@@ -101,7 +101,7 @@ func (t *turns) take(p *pace) (now, room bool) {
 func (q *queue) idle() bool { return len(q.short)+len(q.long) == 0 }
 
 // of returns the part of the queue in which a decision waits.
-func (q *queue) of(p *pace) *[]*pace {
+func (q *queue) of(p *slot) *[]*slot {
 	if p.long {
 		return &q.long
 	}
@@ -109,49 +109,49 @@ func (q *queue) of(p *pace) *[]*pace {
 }
 
 // place is where in a part of a queue those begin that began when a decision did.
-func place(part []*pace, p *pace) int {
-	at, _ := slices.BinarySearchFunc(part, p, func(a, b *pace) int { return a.begin.Compare(b.begin) })
+func place(part []*slot, p *slot) int {
+	at, _ := slices.BinarySearchFunc(part, p, func(a, b *slot) int { return a.begin.Compare(b.begin) })
 	return at
 }
 
 // enqueue has a decision wait. The mutex is held.
-func (t *turns) enqueue(p *pace) {
-	if p.queue.idle() {
-		t.queues = append(t.queues, p.queue)
+func (t *turns) enqueue(p *slot) {
+	if p.policy.queue.idle() {
+		t.queues = append(t.queues, &p.policy.queue)
 	}
 	if p.granted == nil {
 		p.granted = make(chan struct{}, 1)
 	}
-	part := p.queue.of(p)
+	part := p.policy.queue.of(p)
 	*part = slices.Insert(*part, place(*part, p), p)
 	t.count(p, 1)
 }
 
 // dequeue takes a decision out again. It reports false if it does not wait. The mutex is
 // held.
-func (t *turns) dequeue(p *pace) bool {
-	part := p.queue.of(p)
+func (t *turns) dequeue(p *slot) bool {
+	part := p.policy.queue.of(p)
 	from := place(*part, p)
 	at := slices.Index((*part)[from:], p)
 	if at < 0 {
 		return false
 	}
 	*part = slices.Delete(*part, from+at, from+at+1)
-	if p.queue.idle() {
-		t.queues = slices.DeleteFunc(t.queues, func(q *queue) bool { return q == p.queue })
+	if p.policy.queue.idle() {
+		t.queues = slices.DeleteFunc(t.queues, func(q *queue) bool { return q == &p.policy.queue })
 	}
 	t.count(p, -1)
 	return true
 }
 
 // count counts who waits. The mutex is held.
-func (t *turns) count(p *pace, n int) {
+func (t *turns) count(p *slot, n int) {
 	t.bytes += n * p.size
 	t.waiting.Add(int32(n))
 }
 
 // withdraw ends the wait of a decision. It reports false if its turn has come meanwhile.
-func (t *turns) withdraw(p *pace) bool {
+func (t *turns) withdraw(p *slot) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dequeue(p)
@@ -159,27 +159,27 @@ func (t *turns) withdraw(p *pace) bool {
 
 // grant begins a turn. It is taken to last for as long as one does at most, until it is
 // known. The mutex is held.
-func (t *turns) grant(p *pace) {
+func (t *turns) grant(p *slot) {
 	t.having = append(t.having, p)
-	t.virtual = max(t.virtual, p.queue.used)
-	p.queue.used += longAfter
+	t.virtual = max(t.virtual, p.policy.queue.used)
+	p.policy.queue.used += longAfter
 	p.seen.Store(int64(time.Since(p.begin)))
 	p.lost.Store(false)
 }
 
 // give ends a turn that took some time, which may have been lost already.
-func (t *turns) give(p *pace, took time.Duration) {
+func (t *turns) give(p *slot, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p.queue.used += took - longAfter
+	p.policy.queue.used += took - longAfter
 	if !p.lost.Load() {
 		t.end(p)
 	}
 }
 
 // end takes a turn from who has it, and has the next one begin. The mutex is held.
-func (t *turns) end(p *pace) {
-	t.having = slices.DeleteFunc(t.having, func(other *pace) bool { return other == p })
+func (t *turns) end(p *slot) {
+	t.having = slices.DeleteFunc(t.having, func(other *slot) bool { return other == p })
 	for len(t.having) < t.most && len(t.queues) > 0 {
 		next := t.next()
 		t.dequeue(next)
@@ -189,7 +189,7 @@ func (t *turns) end(p *pace) {
 }
 
 // next returns who is next of those that wait. The mutex is held.
-func (t *turns) next() *pace {
+func (t *turns) next() *slot {
 	var least *queue
 	for _, q := range t.queues {
 		if least == nil || (len(q.short) > 0) != (len(least.short) > 0) && len(q.short) > 0 ||
@@ -206,7 +206,7 @@ func (t *turns) next() *pace {
 // precedes reports whether somebody who waits goes before a long evaluation whose turn has
 // taken some time: any short one, a long one of a policy that has had less time, and an
 // older one of its own.
-func (t *turns) precedes(p *pace, took time.Duration) bool {
+func (t *turns) precedes(p *slot, took time.Duration) bool {
 	if t.waiting.Load() == 0 {
 		return false
 	}
@@ -216,10 +216,10 @@ func (t *turns) precedes(p *pace, took time.Duration) bool {
 		switch {
 		case len(q.short) > 0:
 			return true
-		case q == p.queue:
+		case q == &p.policy.queue:
 			return q.long[0].begin.Before(p.begin)
 		}
-		return q.used+2*longAfter < p.queue.used+took
+		return q.used+2*longAfter < p.policy.queue.used+took
 	})
 }
 

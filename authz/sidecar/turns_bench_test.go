@@ -14,12 +14,12 @@ func BenchmarkUncached(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, pacer := range map[string]authz.Pacer{"turns": newTurns(1).policy(), "timeout": nil} {
+	for name, scheduler := range map[string]authz.Scheduler{"turns": newTurns(1).policy(), "timeout": nil} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				r := documentRequest(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))
-				if d := compiled.Decide(b.Context(), r, authz.Conditions{Timeout: time.Second, Pacer: pacer}); d.Verdict != authz.Allow {
+				if d := compiled.Decide(b.Context(), r, authz.Conditions{Timeout: time.Second, Scheduler: scheduler}); d.Effect != authz.Allow {
 					b.Fatalf("got %+v", d)
 				}
 			}

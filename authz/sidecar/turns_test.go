@@ -22,7 +22,7 @@ func bubble(t *testing.T, most int) *turns {
 	all := newTurns(most)
 	begun := time.Now()
 	all.processorTime = func() time.Duration { return time.Since(begun) }
-	all.yielder = background.WithoutPipe
+	all.yielder = func() *background.Yielder { return &background.Yielder{NoPipe: true} }
 	t.Cleanup(func() {
 		time.Sleep(2 * longAfter) // until nobody watches
 		idle(t, all)
@@ -41,17 +41,17 @@ func idle(t *testing.T, turns *turns) {
 }
 
 // begin begins a decision.
-func (l *pacer) begin(ctx context.Context, timeout time.Duration) *pace {
-	_, p := l.Pace(ctx, &authz.Request{Size: 1000}, timeout)
-	return p.(*pace)
+func (l *scheduler) begin(ctx context.Context, timeout time.Duration) *slot {
+	_, p := l.Slot(ctx, &authz.Request{Size: 1000}, timeout)
+	return p.(*slot)
 }
 
 // policy begins a policy.
-func (t *turns) policy() *pacer { return &pacer{turns: t} }
+func (t *turns) policy() *scheduler { return &scheduler{turns: t} }
 
 // work evaluates for so long, in steps of a millisecond. It reports whether the evaluation
 // came to its end.
-func (p *pace) work(long time.Duration) bool {
+func (p *slot) work(long time.Duration) bool {
 	defer p.Leave()
 	if p.Enter() != nil {
 		return false
@@ -155,7 +155,7 @@ func TestALongEvaluationGivesWay(t *testing.T) {
 	})
 }
 
-// TestAStepThatTakesLongKeepsNobody: others go on beside it, and it waits for its turn after it.
+// TestAStepThatTakesLongKeepsNobody: others go on next to it, and it waits for its turn after it.
 func TestAStepThatTakesLongKeepsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := bubble(t, 1)
@@ -265,7 +265,7 @@ func TestTurnsAreNeverTooMany(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			most := 1 + random.IntN(3)
 			turns := bubble(t, most)
-			policies := []*pacer{turns.policy(), turns.policy(), turns.policy()}
+			policies := []*scheduler{turns.policy(), turns.policy(), turns.policy()}
 			var at atomic.Int64
 			var all sync.WaitGroup
 			for range 200 {

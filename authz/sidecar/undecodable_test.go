@@ -47,13 +47,13 @@ func requestTo(policy authz.PolicyID, method string) *authz.Request {
 // was never read, denies.
 func checkLastGood(t *testing.T, s *sidecar.Sidecar) {
 	t.Helper()
-	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow || d.Failure != "" {
+	if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow || d.Failure != "" {
 		t.Errorf("got %+v; want the last good policy's answer", d)
 	}
-	if d := s.Check(t.Context(), request("POST", nil)); d.Verdict != authz.Deny {
+	if d := s.Check(t.Context(), request("POST", nil)); d.Effect != authz.Deny {
 		t.Errorf("got %+v; want the last good policy's answer", d)
 	}
-	if d := s.Check(t.Context(), requestTo("other", "GET")); d.Verdict != authz.Deny || d.Failure != authz.FailureNotReady {
+	if d := s.Check(t.Context(), requestTo("other", "GET")); d.Effect != authz.Deny || d.Failure != authz.FailureNotReady {
 		t.Errorf("got %+v; want the denial of a policy that was never read", d)
 	}
 }
@@ -87,7 +87,7 @@ func TestAnUndecodablePolicyIsItsOwnFailure(t *testing.T) {
 		if got := s.Status().NotApplied; !slices.Equal(got, []string{webName, otherPolicy}) {
 			t.Errorf("the status names %v", got)
 		}
-		if d := s.Check(t.Context(), requestTo("third", "POST")); d.Verdict != authz.Allow {
+		if d := s.Check(t.Context(), requestTo("third", "POST")); d.Effect != authz.Allow {
 			t.Errorf("got %+v; want the answer of a policy that changed later", d)
 		}
 	})
@@ -109,7 +109,7 @@ func TestAnUndecodablePolicyIsItsOwnFailure(t *testing.T) {
 		feed.put(otherPolicy, authz.PolicyState{})
 		last := feed.put(webName, authz.PolicyState{Policy: policy("b", allowIf(onlyPOST))})
 		feed.awaitNode(t, func(n *adminpb.Node) bool { return n.AppliedSequence == last && n.Error == nil })
-		if d := s.Check(t.Context(), requestTo("other", "GET")); d.Verdict != authz.Allow || !d.Default {
+		if d := s.Check(t.Context(), requestTo("other", "GET")); d.Effect != authz.Allow || !d.Default {
 			t.Errorf("got %+v; want the default decision of a deleted policy", d)
 		}
 		if got := s.Status().NotApplied; len(got) > 0 {
@@ -135,7 +135,7 @@ func TestAnUndecodableExperimentStopsNothing(t *testing.T) {
 	last := feed.put(webName, state("b", allowIf(onlyPOST)))
 	n := feed.awaitNode(t, func(n *adminpb.Node) bool { return n.AppliedSequence == last })
 	reports(t, n, bad, "1")
-	if d := s.Check(t.Context(), request("POST", nil)); d.Verdict != authz.Allow {
+	if d := s.Check(t.Context(), request("POST", nil)); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want the new policy's answer", d)
 	}
 	if records := rec.await(t, 1); records[0].attributes["understudy.experiment.name"] != webName+"/experiments/e" {

@@ -24,7 +24,7 @@ func TestUnknownPoliciesAreToldOf(t *testing.T) {
 		ask := func(id string) {
 			r := request("GET", nil)
 			r.Policy = authz.PolicyID(id)
-			if d := s.Check(t.Context(), r); d.Verdict != authz.Allow || !d.Default {
+			if d := s.Check(t.Context(), r); d.Effect != authz.Allow || !d.Default {
 				t.Errorf("%q: got %+v; want the default decision", id, d)
 			}
 		}
@@ -35,7 +35,7 @@ func TestUnknownPoliciesAreToldOf(t *testing.T) {
 		ask("line\nbreak\x1b[31m" + strings.Repeat("x", 1<<16))
 		text := warnings(&log)
 		if strings.Count(text, "no such policy") != 2 || strings.Count(text, "policy=gone decision=ALLOW") != 1 {
-			t.Errorf("each unknown policy is to be told once:\n%.2000s", text)
+			t.Errorf("each unknown policy is to be logged once:\n%.2000s", text)
 		}
 		if strings.ContainsAny(text, "\x1b") || strings.Count(text, "\n") != 2 || len(text) > 1<<13 {
 			t.Errorf("the ID in the log is not clean or not bounded: %.2000q", text)
@@ -43,7 +43,7 @@ func TestUnknownPoliciesAreToldOf(t *testing.T) {
 		time.Sleep(time.Minute)
 		ask("gone")
 		if text := warnings(&log); strings.Count(text, "policy=gone") != 1 {
-			t.Errorf("after a minute it is to be told again, got:\n%s", text)
+			t.Errorf("after a minute it is to be logged again, got:\n%s", text)
 		}
 	})
 }
@@ -61,10 +61,10 @@ func TestManyUnknownPoliciesAreBounded(t *testing.T) {
 			}
 			text := warnings(&log)
 			if got := strings.Count(text, "no such policy"); got != 100 {
-				t.Errorf("%d IDs are told of, want 100", got)
+				t.Errorf("%d IDs are logged, want 100", got)
 			}
 			if got := strings.Count(text, "many policies that do not exist"); got != 1 {
-				t.Errorf("that there are too many is told %d times, want once", got)
+				t.Errorf("that there are too many is logged %d times, want once", got)
 			}
 			time.Sleep(time.Minute)
 		}

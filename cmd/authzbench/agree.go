@@ -33,8 +33,8 @@ type effect struct {
 }
 
 func (e effect) String() string {
-	verdict := map[bool]string{true: "ALLOW", false: "DENY"}[e.allowed]
-	return fmt.Sprintf("%s %d %q %q", verdict, e.status, e.headers, e.body)
+	effect := map[bool]string{true: "ALLOW", false: "DENY"}[e.allowed]
+	return fmt.Sprintf("%s %d %q %q", effect, e.status, e.headers, e.body)
 }
 
 // effectOf takes it from a response. Headers are sorted, since their order comes from
@@ -65,7 +65,7 @@ func effectOf(r *authv3.CheckResponse) effect {
 // that two answer differently. Without it a server that misreads the policy would look
 // fast. Each request is sent twice, since the second answer may come from a cache.
 //
-// It also fails if nearly all requests have the same verdict: then the servers could
+// It also fails if nearly all requests have the same result: then the servers could
 // agree while one of them is not evaluating the policy at all. Foreign servers
 // (--target) are compared like the others.
 func (f *fleet) agree(ctx context.Context, t *traffic) error {
@@ -76,18 +76,18 @@ func (f *fleet) agree(ctx context.Context, t *traffic) error {
 			deciding = append(deciding, t)
 		}
 	}
-	verdicts := make(map[bool]int)
+	effects := make(map[bool]int)
 	for range agreementChecks {
 		request := requests.next(nil)
 		want, err := agreeOn(ctx, deciding, request)
 		if err != nil {
 			return err
 		}
-		verdicts[want.allowed]++
+		effects[want.allowed]++
 	}
-	if len(deciding) > 0 && min(verdicts[true], verdicts[false]) < leastMixed {
+	if len(deciding) > 0 && min(effects[true], effects[false]) < leastMixed {
 		return fmt.Errorf("of %d requests %d were allowed and %d denied: both have to happen",
-			agreementChecks, verdicts[true], verdicts[false])
+			agreementChecks, effects[true], effects[false])
 	}
 	return nil
 }

@@ -94,26 +94,6 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-func TestScale(t *testing.T) {
-	table, r := execute[scaleReport](t, "scale", "--sidecars", "3", "--sidecars-per-process", "2", "--commits", "3", "--starts", "2",
-		"--module-bytes", "20000", "--data-bytes", "4400000", // more than serve takes by default
-		"--rounds", "1", "--duration", "200ms", "--rate", "100")
-	if len(r.Commits) != 1 || len(r.Commits[0].Last) != 3 || r.Commits[0].P50 <= 0 || r.Commits[0].P99 < r.Commits[0].P50 {
-		t.Errorf("the commits are %+v", r.Commits)
-	}
-	if len(r.Large) != 2 || r.Large[0].Refused+r.Large[1].Refused != "" || len(r.Large[1].Applied) == 0 || len(r.Large[1].Busy) != 1 {
-		t.Errorf("the large policies are %+v", r.Large)
-	}
-	if r.Starts == nil || len(r.Starts.Ready) != 2 {
-		t.Errorf("the starts are %+v", r.Starts)
-	}
-	for _, want := range []string{"| 3 | 3 |", "module of", "data of", "Start to ready, 2 times"} {
-		if !strings.Contains(table, want) {
-			t.Errorf("the tables lack %q:\n%s", want, table)
-		}
-	}
-}
-
 // TestForeignTarget lets a server join that was started with a folder of policies.
 func TestForeignTarget(t *testing.T) {
 	folder := t.TempDir()
@@ -145,7 +125,7 @@ func TestForeignTarget(t *testing.T) {
 func TestMistakesAreTold(t *testing.T) {
 	for _, arguments := range []string{
 		"run --policy nobody", "run --traffic slow", "run --rounds 0", "run --servers opa", "run --target x", "run --rate 200%", "run --policies /nowhere --servers noop", "run extra",
-		"preview --experiments 11", "commit --seconds 0", "commit --rate 0", "preview --rate 0", "scale --only everything", "scale --sidecars 0", "nothing",
+		"preview --experiments 11", "commit --seconds 0", "commit --rate 0", "preview --rate 0", "nothing",
 	} {
 		root := newRoot()
 		root.SetOut(&bytes.Buffer{})

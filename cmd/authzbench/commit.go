@@ -11,18 +11,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// committing measures what live traffic feels of a commit: an open loop goes on while an
+// commitRun measures what live traffic feels of a commit: an open loop goes on while an
 // experiment becomes the live policy.
 //
 //	fill caches -- start the experiment -- open loop: seconds before | commit | seconds after
-type committing struct {
+type commitRun struct {
 	comparison
 	// seconds are those of the open loop before the commit, and again from it on.
 	seconds int
 }
 
 func newCommit() *cobra.Command {
-	c := &committing{}
+	c := &commitRun{}
 	cmd := &cobra.Command{
 		Use:   "commit",
 		Short: "Measure what live traffic feels of a commit",
@@ -52,30 +52,20 @@ same round.`,
 }
 
 // do runs the command: all policies one after the other, then one report.
-func (c *committing) do(cmd *cobra.Command) error {
+func (c *commitRun) do(cmd *cobra.Command) error {
 	if err := errors.Join(c.validate(), c.validateLoop()); err != nil {
 		return err
 	}
-	if err := c.begin(cmd); err != nil {
-		return err
-	}
 	defer c.end()
-	start, k, err := c.prepare(cmd.Context(), []string{"understudy"})
+	policies, err := eachPolicy(&c.comparison, cmd, []string{"understudy"}, c.policy)
 	if err != nil {
 		return err
 	}
-	result := &committedReport{reportHead: c.head(), Seconds: c.seconds}
-	for _, name := range c.policies {
-		one, err := c.policy(cmd.Context(), start, k, name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		result.Policies = append(result.Policies, one)
-	}
+	result := &committedReport{reportHead: c.head(), Seconds: c.seconds, Policies: policies}
 	return c.publish(result.write, result)
 }
 
-func (c *committing) validateLoop() error {
+func (c *commitRun) validateLoop() error {
 	if c.seconds < 1 || c.Rate.of(1) == 0 {
 		return errors.New("--seconds and --rate: they are above zero")
 	}
@@ -83,18 +73,11 @@ func (c *committing) validateLoop() error {
 }
 
 // policy measures all rounds of one policy, on one server.
-func (c *committing) policy(ctx context.Context, start *starter, k *keys, name string) (r committedPolicy, err error) {
-	policy, err := newPolicy(name, k)
-	if err != nil {
-		return r, err
-	}
-	t, err := newTraffic(c.Traffic, policy, k)
-	if err != nil {
-		return r, err
-	}
+func (c *commitRun) policy(ctx context.Context, w workload) (r committedPolicy, err error) {
+	policy, t, name := w.policy, w.traffic, w.policy.Name
 	f := &fleet{}
 	defer f.stop()
-	n, err := start.startUnderstudy(ctx, f, start.understudies[0].tellingFailures(), policy)
+	n, err := w.start.startUnderstudy(ctx, f, w.start.understudies[0].withFailureStatus(), policy)
 	if err != nil {
 		return r, err
 	}
@@ -109,11 +92,15 @@ func (c *committing) policy(ctx context.Context, start *starter, k *keys, name s
 	}
 	r = committedPolicy{Policy: name, Rate: c.Rate.of(capacity.Throughput)}
 	// As many may be under way as Envoy would have after 250 ms without an answer, when it gives up.
-	open := newSenders(f.targets[0].client, t, max(openSenders, int(r.Rate/4)))
+	open := offered{newSenders(f.targets[0].client, t, max(openSenders, int(r.Rate/4))), r.Rate}
 	for i := range c.Rounds {
 		c.progress(fmt.Sprintf("%s, round %d of %d", name, i+1, c.Rounds))
 		closedLoop(ctx, full, c.Prime)
-		round, err := c.round(ctx, n, open, policy, r.Rate, i)
+		candidate, err := policy.candidate(i)
+		if err != nil {
+			return r, err
+		}
+		round, err := c.round(ctx, n, open, candidate)
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return r, err
 		}
@@ -122,18 +109,18 @@ func (c *committing) policy(ctx context.Context, start *starter, k *keys, name s
 	return r, nil
 }
 
-// round previews an experiment and commits it.
-func (c *committing) round(
-	ctx context.Context, n *node, senders []sender, p policySpec, rate float64, number int,
-) (r committedRound, err error) {
-	candidate, err := p.candidate(number)
-	if err != nil {
-		return r, err
-	}
+// offered is the load of an open loop: who sends, and how many requests per second.
+type offered struct {
+	senders []sender
+	rate    float64
+}
+
+// round previews an experiment with a policy, and commits it.
+func (c *commitRun) round(ctx context.Context, n *node, open offered, candidate policySpec) (r committedRound, err error) {
 	if err := n.startExperiment(ctx, "next", candidate); err != nil {
 		return r, err
 	}
-	openLoop(ctx, senders, rate, c.Prime, sleepPrecisely)
+	openLoop(ctx, open.senders, open.rate, c.Prime, sleepPrecisely)
 	committed := make(chan error, 1)
 	time.AfterFunc(time.Duration(c.seconds)*time.Second, func() {
 		begin := time.Now()
@@ -142,7 +129,7 @@ func (c *committing) round(
 		committed <- err
 	})
 	var failure error
-	for _, o := range openLoopBySecond(ctx, senders, rate, 2*c.seconds, sleepPrecisely) {
+	for _, o := range openLoopBySecond(ctx, open.senders, open.rate, 2*c.seconds, sleepPrecisely) {
 		r.Seconds = append(r.Seconds, committedSecond{Checks: o.checks(), Failed: o.errors, P99: o.latency.percentile(.99)})
 		failure = cmp.Or(failure, o.firstError)
 	}
@@ -160,4 +147,16 @@ func (n *node) commit(ctx context.Context, id string) error {
 		return err
 	}
 	return n.mutate(ctx, http.MethodPost, experiment+":commit", current)
+}
+
+// etagged is the body of a commit: the API commits exactly the version whose etag it is
+// given.
+type etagged struct {
+	Etag string `json:"etag"`
+}
+
+// etagOf reads the etag of a resource of the location.
+func (n *node) etagOf(ctx context.Context, resource string) (current etagged, err error) {
+	err = n.call(ctx, http.MethodGet, benchLocation+"/"+resource, nil, &current)
+	return current, err
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// committedReport is everything that committing found: what --json writes, and the source
+// committedReport is everything that commitRun found: what --json writes, and the source
 // of the table.
 type committedReport struct {
 	reportHead
@@ -90,3 +90,5 @@ func (r committedRound) p99Times() float64 {
 	middle := len(p99) / 2
 	return float64(slices.Max(p99[middle:])) / float64(medianOf(p99[:middle]))
 }
+
+func inMillis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }

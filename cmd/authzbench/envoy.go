@@ -67,22 +67,12 @@ func (e *throughEnvoy) do(cmd *cobra.Command) error {
 	if e.envoy, err = findEnvoy(e.envoy); err != nil {
 		return err
 	}
-	if err := e.begin(cmd); err != nil {
-		return err
-	}
 	defer e.end()
-	start, k, err := e.prepare(cmd.Context(), []string{"noop", "understudy"})
+	policies, err := eachPolicy(&e.comparison, cmd, []string{"noop", "understudy"}, e.policy)
 	if err != nil {
 		return err
 	}
-	result := &envoyReport{reportHead: e.head()}
-	for _, name := range e.policies {
-		one, err := e.policy(cmd.Context(), start, k, name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		result.Policies = append(result.Policies, one)
-	}
+	result := &envoyReport{reportHead: e.head(), Policies: policies}
 	return e.publish(result.write, result)
 }
 
@@ -119,18 +109,10 @@ type envoySample struct {
 // what goes through with the no-op (all[1]): one rate for all, so that latencies are
 // compared under the same load. There is no agreement check, since `run` makes it for
 // the same servers.
-func (e *throughEnvoy) policy(ctx context.Context, start *starter, k *keys, name string) (r envoyPolicy, err error) {
-	policy, err := newPolicy(name, k)
-	if err != nil {
-		return r, err
-	}
-	t, err := newTraffic(e.Traffic, policy, k)
-	if err != nil {
-		return r, err
-	}
+func (e *throughEnvoy) policy(ctx context.Context, w workload) (r envoyPolicy, err error) {
 	f := &fleet{}
 	defer f.stop()
-	all, err := e.startAll(ctx, start, f, policy, k, t)
+	all, err := e.startAll(ctx, f, w)
 	if err != nil {
 		return r, err
 	}
@@ -138,15 +120,14 @@ func (e *throughEnvoy) policy(ctx context.Context, start *starter, k *keys, name
 		closedLoop(ctx, p.send, e.Prime)
 	}
 	capacity := closedLoop(ctx, all[1].send, e.Duration)
-	r = envoyPolicy{Policy: name, Rate: e.Rate.of(capacity.throughput()), Series: make([]envoySeries, len(all))}
+	r = envoyPolicy{Policy: w.policy.Name, Rate: e.Rate.of(capacity.throughput()), Series: make([]envoySeries, len(all))}
 	return r, e.rounds(ctx, all, &r)
 }
 
 // startAll starts the servers and an Envoy for each; the first has no filter, the
 // second calls the no-op. policy and envoyReport.writeRows rely on that order.
-func (e *throughEnvoy) startAll(
-	ctx context.Context, start *starter, f *fleet, policy policySpec, k *keys, t *traffic,
-) (all []proxied, err error) {
+func (e *throughEnvoy) startAll(ctx context.Context, f *fleet, w workload) (all []proxied, err error) {
+	start, policy, t := w.start, w.policy, w.traffic
 	if err := start.startOwn(ctx, f, "noop", "server", "noop"); err != nil {
 		return nil, err
 	}
@@ -159,17 +140,17 @@ func (e *throughEnvoy) startAll(
 	// would add its own cost to every request.
 	keys := ""
 	if policy.Name == "claims" {
-		if keys, err = k.keySet(); err != nil {
+		if keys, err = t.keys.keySet(); err != nil {
 			return nil, err
 		}
 	}
+	program := envoyProgram{e.envoy, e.servers, e.folder}
 	for _, server := range append([]*target{nil}, f.targets...) {
-		p := proxied{name: "no filter", server: server}
-		address := ""
+		p, asked := proxied{name: "no filter", server: server}, ""
 		if server != nil {
-			p.name, address = server.name, server.address
+			p.name, asked = server.name, server.address
 		}
-		if p.proxy, err = startEnvoy(ctx, e.envoy, e.servers, e.folder, p.name, address, keys); err != nil {
+		if p.proxy, err = program.start(ctx, chain{p.name, asked, keys}); err != nil {
 			return nil, err
 		}
 		f.closers = append(f.closers, p.proxy.stop)

@@ -50,16 +50,32 @@ func findEnvoy(named string) (string, error) {
 	return "", errors.New("there is no Envoy: name it with --envoy or $ENVOY; .ci/envoy prints one and says how to get it")
 }
 
-// startEnvoy starts an Envoy that calls the server at an address, or none if that is
-// empty, and waits until it answers. One worker thread (--concurrency 1), so that its
-// processor time is that of one processor as the servers' is. Hot restart is off
-// because it uses shared memory by a number that all Envoys of a machine would share.
-func startEnvoy(ctx context.Context, program string, cpus cpuList, folder, name, server, keys string) (*proxy, error) {
-	settings := envoySettings{Keys: keys}
-	if server != "" {
-		_, port, err := net.SplitHostPort(server)
+// envoyProgram is the program, and where its processes run and have their files.
+type envoyProgram struct {
+	path   string
+	cpus   cpuList
+	folder string
+}
+
+// chain is what one Envoy is there for.
+type chain struct {
+	name string
+	// server is the address of who is asked; empty without the filter.
+	server string
+	// keys is the key set by which Envoy verifies tokens; empty if it does not.
+	keys string
+}
+
+// start starts an Envoy for a chain, and waits until it answers. One worker thread
+// (--concurrency 1), so that its processor time is that of one processor as the
+// servers' is. Hot restart is off because it uses shared memory by a number that all
+// Envoys of a machine would share.
+func (e envoyProgram) start(ctx context.Context, c chain) (*proxy, error) {
+	settings := envoySettings{Keys: c.keys}
+	if c.server != "" {
+		_, port, err := net.SplitHostPort(c.server)
 		if err != nil {
-			return nil, fmt.Errorf("the address of %s: %w", name, err)
+			return nil, fmt.Errorf("the address of %s: %w", c.name, err)
 		}
 		settings.Server = port
 	}
@@ -68,11 +84,11 @@ func startEnvoy(ctx context.Context, program string, cpus cpuList, folder, name,
 		return nil, err
 	}
 	settings.Port = port
-	file, err := settings.write(folder, name)
+	file, err := settings.write(e.folder, c.name)
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess("envoy", cpus, exec.Command(program, "-c", file, "--concurrency", "1", "--log-level", "error",
+	p, err := startProcess("envoy", e.cpus, exec.Command(e.path, "-c", file, "--concurrency", "1", "--log-level", "error",
 		"--disable-hot-restart"), nil)
 	if err != nil {
 		return nil, err
@@ -101,7 +117,7 @@ func (s envoySettings) write(folder, name string) (string, error) {
 
 // freePort returns a port that was free a moment ago. Envoy cannot say which port it
 // chose without an admin page. Another process may take the port meanwhile; then Envoy
-// ends at once, and startEnvoy fails with what it wrote.
+// ends at once, and start fails with what it wrote.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

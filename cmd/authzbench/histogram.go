@@ -19,7 +19,7 @@ const (
 // fills its own, and merge adds them at the end.
 //
 // Keeping every duration instead would take memory that grows with the throughput, and
-// sorting them would be work beside the next server's measurement. For example 1,000
+// sorting them would be work next to the next server's measurement. For example 1,000
 // ns:
 //
 //	1000 = 1111101000b, 10 bits; its first 8 bits are 250, the shift is 2

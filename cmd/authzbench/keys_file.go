@@ -29,7 +29,7 @@ func newPolicies() *cobra.Command {
 	return &cobra.Command{
 		Use:   "policies DIRECTORY",
 		Short: "Write the policies and their data, for servers that you start yourself",
-		Long: `Write each policy with its data into a folder of DIRECTORY, and keys beside them.
+		Long: `Write each policy with its data into a folder of DIRECTORY, and keys next to them.
 Start a server with one of them, then let it join with
 
   authzbench run --policies DIRECTORY --policy NAME --target name=host:port,pid=N

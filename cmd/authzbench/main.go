@@ -27,8 +27,8 @@ func main() {
 	}
 }
 
-// newRoot is the command line. `server` and `sidecars` are hidden: they are how the
-// program starts itself, so that a comparison needs no second binary.
+// newRoot is the command line. `server` is hidden: it is how the program starts itself, so
+// that a comparison needs no second binary.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "authzbench",
@@ -39,8 +39,6 @@ func newRoot() *cobra.Command {
   envoy     the same through a real Envoy: its processor time, latencies, throughput
   preview   what ACTIVE experiments add to that, and whether live traffic feels them
   commit    what live traffic feels of a commit
-  scale     how soon a commit is enforced everywhere, what large policies cost, and
-            how fast the server starts
   policies  writes the policies, for servers that you start yourself
 
 All figures are ratios of one run. Close other programs; use a machine with four
@@ -48,6 +46,6 @@ processors or more, so that servers and generator have their own.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newRun(), newThroughEnvoy(), newPreview(), newCommit(), newScale(), newPolicies(), newServer(), newSidecars())
+	root.AddCommand(newRun(), newThroughEnvoy(), newPreview(), newCommit(), newPolicies(), newServer())
 	return root
 }

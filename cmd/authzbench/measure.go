@@ -109,7 +109,7 @@ func (p plan) closed(ctx context.Context, t *target, senders []sender) (s sample
 }
 
 // open adds what the open loop measured. Its latencies take the place of the closed
-// loop's; its processor time stays beside it, since a server that is not full also pays
+// loop's; its processor time stays next to it, since a server that is not full also pays
 // for waking up.
 func (s *sample) open(ctx context.Context, t *target, senders []sender, duration time.Duration) error {
 	var o *outcome

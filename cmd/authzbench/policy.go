@@ -16,7 +16,7 @@ var policyFiles embed.FS
 type policySpec struct {
 	Name   string `json:"name"`
 	Module string `json:"module"`
-	// More :: file name → text of the modules beside Module, which experiments leave as
+	// More :: file name → text of the modules next to Module, which experiments leave as
 	// they are.
 	More map[string]string `json:"more,omitempty"`
 	Data map[string]any    `json:"data"`

@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// previewing measures what experiments add to a check of the live policy. That has two
+// previewRun measures what experiments add to a check of the live policy. That has two
 // parts: what live callers wait longer (the open loop's p50 and p99), and what the
 // processor does for experiments after the answer was sent. The second has no request
 // to be seen in, so it is measured as the server's processor time until its counters
 // stand still:
 //
-//	settle -- open loop -- settle
+//	drain -- open loop -- drain
 //	       |<---- processor time ---->|
-type previewing struct {
+type previewRun struct {
 	comparison
 	experiments []int
 	// otlp exports the records to a receiver in this process.
@@ -54,7 +54,7 @@ type previewSample struct {
 }
 
 func newPreview() *cobra.Command {
-	p := &previewing{}
+	p := &previewRun{}
 	cmd := &cobra.Command{
 		Use:   "preview",
 		Short: "Measure what ACTIVE experiments add, and whether live traffic feels them",
@@ -80,32 +80,22 @@ With --otlp each record is exported to a collector in this process, over gRPC.`,
 }
 
 // do runs the command: all policies one after the other, then one report.
-func (p *previewing) do(cmd *cobra.Command) error {
+func (p *previewRun) do(cmd *cobra.Command) error {
 	if err := errors.Join(p.validate(), p.validateExperiments()); err != nil {
 		return err
 	}
-	if err := p.begin(cmd); err != nil {
-		return err
-	}
 	defer p.end()
-	start, k, err := p.prepare(cmd.Context(), []string{"noop", "understudy"})
+	policies, err := eachPolicy(&p.comparison, cmd, []string{"noop", "understudy"}, p.policy)
 	if err != nil {
 		return err
 	}
-	result := &previewReport{reportHead: p.head(), OTLP: p.otlp}
-	for _, name := range p.policies {
-		one, err := p.policy(cmd.Context(), start, k, name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		result.Policies = append(result.Policies, one)
-	}
+	result := &previewReport{reportHead: p.head(), OTLP: p.otlp, Policies: policies}
 	return p.publish(result.write, result)
 }
 
 // validateExperiments also refuses a rate of zero: without an open loop there is
 // nothing to measure here. Ten is the limit of the admin API for one policy.
-func (p *previewing) validateExperiments() error {
+func (p *previewRun) validateExperiments() error {
 	for _, n := range p.experiments {
 		if n < 0 || n > 10 {
 			return errors.New("--experiments: a policy has at most 10")
@@ -121,18 +111,11 @@ func (p *previewing) validateExperiments() error {
 // the first of them (without experiments, by default) takes: a rate of their own would
 // be lower for those with experiments, and hide what these cost. All are primed at that
 // rate.
-func (p *previewing) policy(ctx context.Context, start *starter, k *keys, name string) (r previewPolicy, err error) {
-	policy, err := newPolicy(name, k)
-	if err != nil {
-		return r, err
-	}
-	t, err := newTraffic(p.Traffic, policy, k)
-	if err != nil {
-		return r, err
-	}
+func (p *previewRun) policy(ctx context.Context, w workload) (r previewPolicy, err error) {
+	t, name := w.traffic, w.policy.Name
 	f := &fleet{}
 	defer f.stop()
-	subjects, err := p.startSubjects(ctx, start, f, policy)
+	subjects, err := p.startSubjects(ctx, w.start, f, w.policy)
 	if err != nil {
 		return r, err
 	}
@@ -155,7 +138,7 @@ func (p *previewing) policy(ctx context.Context, start *starter, k *keys, name s
 // startSubjects starts an understudy for each number of experiments, and at last the
 // no-op: policy takes the last target of the fleet for it. Each has a receiver of its
 // own, so that records are counted by subject.
-func (p *previewing) startSubjects(
+func (p *previewRun) startSubjects(
 	ctx context.Context, start *starter, f *fleet, policy policySpec,
 ) (subjects []subject, err error) {
 	for _, n := range p.experiments {
@@ -187,7 +170,7 @@ func (p *previewing) startSubjects(
 // rounds measures the no-op and all subjects in turn. The no-op comes first in the
 // series, and has a closed loop as well, whose cost for a check is the unit of the
 // report.
-func (p *previewing) rounds(ctx context.Context, noop *target, subjects []subject, t *traffic, r *previewPolicy) error {
+func (p *previewRun) rounds(ctx context.Context, noop *target, subjects []subject, t *traffic, r *previewPolicy) error {
 	all := append([]subject{{target: noop}}, subjects...)
 	r.Series = make([]previewSeries, len(all))
 	for i, s := range all {
@@ -211,27 +194,27 @@ func (p *previewing) rounds(ctx context.Context, noop *target, subjects []subjec
 }
 
 // rehearse measures one subject once: an open loop, and the work that follows its
-// answers. settle is within what is charged, since experiments are decided and records
+// answers. drain is within what is charged, since experiments are decided and records
 // exported after the answer.
-func (p *previewing) rehearse(ctx context.Context, s subject, t *traffic, rate float64) (out previewSample, err error) {
+func (p *previewRun) rehearse(ctx context.Context, s subject, t *traffic, rate float64) (out previewSample, err error) {
 	senders := newSenders(s.client, t, openSenders)
 	start, err := s.counters(ctx)
 	if err != nil {
 		return out, err
 	}
 	warm := openLoop(ctx, senders, rate, p.Warmup, sleepPrecisely)
-	before, err := s.settle(ctx, start, warm.checks())
+	before, err := s.drain(ctx, start, warm.checks())
 	if err != nil {
 		return out, err
 	}
 	var o *outcome
 	var after previewCounters
-	var settled error
+	var drainErr error
 	cpu, err := s.charge(func() {
 		o = openLoop(ctx, senders, rate, p.Duration, sleepPrecisely)
-		after, settled = s.settle(ctx, before, o.checks())
+		after, drainErr = s.drain(ctx, before, o.checks())
 	})
-	if err = errors.Join(err, settled); err != nil {
+	if err = errors.Join(err, drainErr); err != nil {
 		return out, err
 	}
 	if o.checks() == 0 {
@@ -249,24 +232,24 @@ func (p *previewing) rehearse(ctx context.Context, s subject, t *traffic, rate f
 type previewCounters struct{ compared, dropped, records, lost int }
 
 const (
-	// settlePause is longer than the export of records waits for a batch to fill.
-	settlePause = 1200 * time.Millisecond
-	// settleTime bounds the wait. Queues are bounded too, so work that lasts longer
+	// drainPause is longer than the export of records waits for a batch to fill.
+	drainPause = 1200 * time.Millisecond
+	// drainTime bounds the wait. Queues are bounded too, so work that lasts longer
 	// than this is a fault of the server, and the measurement fails.
-	settleTime = startTime
+	drainTime = startTime
 )
 
-// settle waits until all work of a load is done, and returns the counters: each of so many
+// drain waits until all work of a load is done, and returns the counters: each of so many
 // checks since earlier counters is counted for each experiment, and the counters stand still for
-// one settlePause. Without experiments nothing follows an answer, and nothing is waited for.
-func (s *subject) settle(ctx context.Context, since previewCounters, checks int) (previewCounters, error) {
-	deadline := time.Now().Add(settleTime)
+// one drainPause. Without experiments nothing follows an answer, and nothing is waited for.
+func (s *subject) drain(ctx context.Context, since previewCounters, checks int) (previewCounters, error) {
+	deadline := time.Now().Add(drainTime)
 	last, err := s.counters(ctx)
 	for err == nil && s.experiments > 0 {
 		select {
 		case <-ctx.Done():
 			return last, ctx.Err()
-		case <-time.After(settlePause):
+		case <-time.After(drainPause):
 		}
 		var now previewCounters
 		now, err = s.counters(ctx)
@@ -274,7 +257,7 @@ func (s *subject) settle(ctx context.Context, since previewCounters, checks int)
 			break
 		}
 		if last = now; time.Now().After(deadline) {
-			return last, fmt.Errorf("%s still compares %s after the load", s.name, settleTime)
+			return last, fmt.Errorf("%s still compares %s after the load", s.name, drainTime)
 		}
 	}
 	return last, err

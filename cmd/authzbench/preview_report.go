@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// previewReport is everything that previewing found: what --json writes, and the source
+// previewReport is everything that previewRun found: what --json writes, and the source
 // of the table.
 type previewReport struct {
 	reportHead
@@ -49,7 +49,7 @@ func (r *previewReport) write(w io.Writer) {
 }
 
 // writeRows writes one row for each subject. The series begin with the no-op and then
-// the subject that the others are compared with (previewing.rounds).
+// the subject that the others are compared with (previewRun.rounds).
 func (p previewPolicy) writeRows(w io.Writer) {
 	noop, first := p.Series[0], p.Series[1]
 	for _, s := range p.Series {

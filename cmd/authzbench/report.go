@@ -181,7 +181,7 @@ func medianOf[N cmp.Ordered](numbers []N) (none N) {
 }
 
 // warnings are reasons to doubt the figures: requests that failed, and servers that
-// allowed clearly different parts of the traffic. All had agreed on the verdicts
+// allowed clearly different parts of the traffic. All had agreed on the effects
 // before, so a server with more denials is one that denies because it is full, and such
 // denials are cheap. The no-op allows all, and does not count.
 func (p policyReport) warnings() (out []string) {

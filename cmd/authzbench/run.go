@@ -15,6 +15,8 @@ type run struct {
 	comparison
 	kinds   []string
 	targets []string
+	// foreign are those that targets name.
+	foreign []target
 }
 
 func newRun() *cobra.Command {
@@ -25,7 +27,7 @@ func newRun() *cobra.Command {
 		Long: `Compare what a check costs, by policy and server.
 
 For each policy, every server is started with it and asked the same requests first:
-a difference in verdict, status, headers or body ends the run. Then the servers are
+a difference in effect, status, headers or body ends the run. Then the servers are
 measured in turn, round by round: in a closed loop (--inflight requests under way:
 processor time, throughput, allocations), and in an open loop (--rate: latencies).
 
@@ -54,30 +56,12 @@ func (r *run) do(cmd *cobra.Command) error {
 	if err := errors.Join(r.validate(), r.validateServers()); err != nil {
 		return err
 	}
-	if err := r.begin(cmd); err != nil {
-		return err
-	}
 	defer r.end()
-	start, k, err := r.prepare(cmd.Context(), r.kinds)
+	policies, err := eachPolicy(&r.comparison, cmd, r.kinds, r.policy)
 	if err != nil {
 		return err
 	}
-	for _, text := range r.targets {
-		t, err := parseTarget(text)
-		if err != nil {
-			return err
-		}
-		start.foreign = append(start.foreign, t)
-	}
-	result := &report{reportHead: r.head()}
-	for _, name := range r.policies {
-		series, err := r.policy(cmd.Context(), start, k, name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		result.Policies = append(result.Policies, policyReport{name, series})
-	}
-	return r.finish(result)
+	return r.finish(&report{reportHead: r.head(), Policies: policies})
 }
 
 // validateServers finds mistakes before anything is built or started, which takes half
@@ -89,33 +73,30 @@ func (r *run) validateServers() error {
 		}
 	}
 	for _, text := range r.targets {
-		if _, err := parseTarget(text); err != nil {
+		t, err := parseTarget(text)
+		if err != nil {
 			return err
 		}
+		r.foreign = append(r.foreign, t)
 	}
 	return nil
 }
 
 // policy measures all servers with one policy. Servers are started anew for each, so
 // that caches and memory are of this policy alone.
-func (r *run) policy(ctx context.Context, start *starter, k *keys, name string) ([]series, error) {
-	p, err := newPolicy(name, k)
+func (r *run) policy(ctx context.Context, w workload) (out policyReport, err error) {
+	w.start.foreign = r.foreign
+	f, err := w.start.start(ctx, w.policy)
 	if err != nil {
-		return nil, err
-	}
-	t, err := newTraffic(r.Traffic, p, k)
-	if err != nil {
-		return nil, err
-	}
-	f, err := start.start(ctx, p)
-	if err != nil {
-		return nil, err
+		return out, err
 	}
 	defer f.stop()
-	if err := f.agree(ctx, t); err != nil {
-		return nil, err
+	if err := f.agree(ctx, w.traffic); err != nil {
+		return out, err
 	}
-	return r.compare(ctx, f, t, func(what string) { r.progress(name + ", " + what) })
+	out.Policy = w.policy.Name
+	out.Series, err = r.compare(ctx, f, w.traffic, func(what string) { r.progress(w.policy.Name + ", " + what) })
+	return out, err
 }
 
 // finish publishes the report, and then shows the warnings on standard error: last,

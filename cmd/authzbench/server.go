@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// listening is what a server of this program reports of itself, as one line of JSON on
+// listenReport is what a server of this program reports of itself, as one line of JSON on
 // standard error. Ports are chosen by the system, so that runs do not collide; startOwn
 // reads the line. The names are those of understudy's own line.
-type listening struct {
+type listenReport struct {
 	Authz   string `json:"authz"`
 	Metrics string `json:"health"`
 }
@@ -62,7 +62,7 @@ func serveCheck(ctx context.Context, s authv3.AuthorizationServer) error {
 	server := grpc.NewServer()
 	defer context.AfterFunc(ctx, server.Stop)()
 	authv3.RegisterAuthorizationServer(server, s)
-	if err := json.NewEncoder(os.Stderr).Encode(listening{rpc.Addr().String(), metrics.Addr().String()}); err != nil {
+	if err := json.NewEncoder(os.Stderr).Encode(listenReport{rpc.Addr().String(), metrics.Addr().String()}); err != nil {
 		return err
 	}
 	http.Handle("/metrics", promhttp.Handler())

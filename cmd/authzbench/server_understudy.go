@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"time"
 )
 
 const (
@@ -29,16 +28,9 @@ type understudy struct {
 	environment  []string
 }
 
-// takingLarge is the same server with the largest --max-policy-size that there is, since
-// its default would refuse the data of this measurement. What --understudy-env says wins.
-func (u understudy) takingLarge() understudy {
-	u.environment = append([]string{"UNDERSTUDY_MAX_POLICY_SIZE=67108864"}, u.environment...)
-	return u
-}
-
-// tellingFailures is the same server, which answers a request that it could not decide with
+// withFailureStatus is the same server, which answers a request that it could not decide with
 // an error in place of a denial, so that it is counted.
-func (u understudy) tellingFailures() understudy {
+func (u understudy) withFailureStatus() understudy {
 	u.environment = append([]string{"UNDERSTUDY_FAIL_WITH_ERROR=true"}, u.environment...)
 	return u
 }
@@ -46,7 +38,7 @@ func (u understudy) tellingFailures() understudy {
 // buildUnderstudy builds the binary of the tree around this module into a folder, with
 // the flags of a release, so that what is measured is what is shipped.
 func buildUnderstudy(ctx context.Context, folder string) (string, error) {
-	root, err := moduleRoot(ctx)
+	root, err := treeRoot()
 	if err != nil {
 		return "", err
 	}
@@ -60,22 +52,26 @@ func buildUnderstudy(ctx context.Context, folder string) (string, error) {
 	return binary, nil
 }
 
-// moduleRoot finds the tree of understudy from a folder inside of it. This module has a
-// replace directive for it, so the go command knows where it is.
-func moduleRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "understudy").Output()
+// treeRoot finds the tree of understudy from a folder inside of it.
+func treeRoot() (string, error) {
+	folder, err := os.Getwd()
 	if err != nil {
-		return "", fmt.Errorf("finding the source of understudy: run this in its tree, or give --understudy BINARY: %w", err)
+		return "", err
 	}
-	return strings.TrimSpace(string(out)), nil
+	for ; ; folder = filepath.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(folder, "cmd", "understudy", "main.go")); err == nil {
+			return folder, nil
+		}
+		if folder == filepath.Dir(folder) {
+			return "", errors.New("finding the source of understudy: run this in its tree, or give --understudy BINARY")
+		}
+	}
 }
 
 // node is a running understudy and the addresses that it reported.
 type node struct {
 	*process
 	authz, admin, health string
-	// started is the moment before the process was.
-	started time.Time
 }
 
 // start starts the server with a store of its own below folder, unless the arguments
@@ -94,11 +90,10 @@ func (u understudy) start(ctx context.Context, cpus cpuList, folder string, argu
 	cmd := exec.Command(u.binary, arguments...)
 	cmd.Env = append(os.Environ(), u.environment...)
 	bound := make(chan *node, 1)
-	started := time.Now()
 	p, err := startProcess(u.name, cpus, cmd, func(line string) {
 		var event struct{ Msg, Authz, Admin, Health string }
 		if json.Unmarshal([]byte(line), &event) == nil && event.Msg == "understudy is listening" {
-			bound <- &node{authz: event.Authz, admin: event.Admin, health: event.Health, started: started}
+			bound <- &node{authz: event.Authz, admin: event.Admin, health: event.Health}
 		}
 	})
 	if err != nil {
@@ -206,8 +201,7 @@ func (n *node) call(ctx context.Context, method, path string, body, answer any) 
 	return json.Unmarshal(received, answer)
 }
 
-// apiError is a refusal by the API. measureLarge needs to distinguish it from a server
-// that does not answer.
+// apiError is a refusal by the API.
 type apiError struct {
 	call    string
 	status  int

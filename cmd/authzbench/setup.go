@@ -101,8 +101,8 @@ func (s *setup) publish(write func(io.Writer), everything any) error {
 	return errors.Join(append(errs, os.WriteFile(s.markdown, []byte(b.String()), 0o644))...)
 }
 
-// comparison holds the flags of measurements under load: run, envoy, preview, commit and scale
-// embed it. A flag means the same in all of them.
+// comparison holds the flags of measurements under load: run, envoy, preview and commit embed
+// it. A flag means the same in all of them.
 type comparison struct {
 	setup
 	plan
@@ -162,6 +162,40 @@ func (c *comparison) prepare(ctx context.Context, kinds []string) (*starter, *ke
 	}
 	k, err := c.keys()
 	return s, k, err
+}
+
+// workload is what one policy is measured with.
+type workload struct {
+	policy  policySpec
+	traffic *traffic
+	start   *starter
+}
+
+// eachPolicy measures all policies one after the other. kinds are the servers that are started,
+// and measure is called with each policy.
+func eachPolicy[R any](c *comparison, cmd *cobra.Command, kinds []string, measure func(context.Context, workload) (R, error)) (results []R, err error) {
+	if err := c.begin(cmd); err != nil {
+		return nil, err
+	}
+	start, k, err := c.prepare(cmd.Context(), kinds)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range c.policies {
+		w := workload{start: start}
+		if w.policy, err = newPolicy(name, k); err == nil {
+			w.traffic, err = newTraffic(c.Traffic, w.policy, k)
+		}
+		if err != nil {
+			return nil, err
+		}
+		one, err := measure(cmd.Context(), w)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		results = append(results, one)
+	}
+	return results, nil
 }
 
 // keys are new for each run, so that no key that signs anything is ever in this

@@ -149,9 +149,9 @@ func (s *starter) startOwn(ctx context.Context, f *fleet, name string, arguments
 	if err != nil {
 		return err
 	}
-	bound := make(chan listening, 1)
+	bound := make(chan listenReport, 1)
 	p, err := startProcess(name, s.cpus, exec.Command(self, arguments...), func(line string) {
-		var l listening
+		var l listenReport
 		if json.Unmarshal([]byte(line), &l) == nil && l.Authz != "" {
 			bound <- l
 		}

@@ -27,7 +27,7 @@ const (
 	// renewal is how often a user comes with a new token where tokens are renewed: once in
 	// so many requests.
 	renewal = 20
-	// lifetime is how long tokens are valid: longer than any run, so that no verdict
+	// lifetime is how long tokens are valid: longer than any run, so that no decision
 	// changes while servers are compared.
 	lifetime = 6 * time.Hour
 )

@@ -35,6 +35,33 @@ func TestArchitecturePlaces(t *testing.T) {
 	}
 }
 
+// quotedFile matches a file or a folder in a table of where to change something.
+var quotedFile = regexp.MustCompile("`([a-z0-9_/]+(?:/|\\.(?:go|proto|conf|md)))`")
+
+// TestWhereToChange holds that the tables "Where do I change" of folders name what is there:
+// by a path from the root, or from the folder of the document.
+func TestWhereToChange(t *testing.T) {
+	tables := 0
+	for _, d := range documents(t) {
+		_, table, found := strings.Cut(d.text, "\n## Where do I change\n")
+		if !found || d.path == "ARCHITECTURE.md" {
+			continue
+		}
+		tables++
+		table, _, _ = strings.Cut(table, "\n## ")
+		for _, m := range quotedFile.FindAllStringSubmatch(table, -1) {
+			_, fromRoot := os.Stat(filepath.Join(repository, m[1]))
+			_, fromHere := os.Stat(filepath.Join(repository, filepath.Dir(d.path), m[1]))
+			if fromRoot != nil && fromHere != nil {
+				t.Errorf("%s sends to %s, which is not there", d.path, m[1])
+			}
+		}
+	}
+	if tables < 3 {
+		t.Errorf("there are %d tables of where to change something", tables)
+	}
+}
+
 // TestArchitectureRooms holds that each package has a place in the table of the rooms: its
 // own, or that of the folder it is in, under its name.
 func TestArchitectureRooms(t *testing.T) {

@@ -162,6 +162,37 @@ func cutComment(before, text string) (code, comment string) {
 	return text, ""
 }
 
+// maxWords is how long a document may be: a page, and not a book. What is longer becomes
+// topics in files of their own.
+const maxWords = 1500
+
+func TestDocumentsAreShort(t *testing.T) {
+	for _, d := range documents(t) {
+		if words := len(strings.Fields(d.text)); words > maxWords {
+			t.Errorf("%s has %d words, more than %d: move a topic to a file next to it", d.path, words, maxWords)
+		}
+	}
+}
+
+var (
+	// puzzling are words that readers who are not at home in English look up, or that had
+	// several meanings here.
+	puzzling = regexp.MustCompile(`(?i)\b(whoever|whomever|beside|told|tells|guilty?|innocent|acquit\w*)\b`)
+	// verbatim is text of programs: code, and where a link leads.
+	verbatim = regexp.MustCompile("(?s)```.*?```|`[^`]*`|\\]\\([^)]*\\)")
+)
+
+func TestDocumentsArePlain(t *testing.T) {
+	for _, d := range documents(t) {
+		if strings.Contains(d.path, "testdata/") {
+			continue // what a program prints has tests of its own
+		}
+		for _, word := range puzzling.FindAllString(verbatim.ReplaceAllString(d.text, ""), -1) {
+			t.Errorf("%s: say %q in plainer words", d.path, word)
+		}
+	}
+}
+
 func TestSteps(t *testing.T) {
 	sh := block{line: 7, language: "sh", text: "# all\na 1   # one: two\nb 'x\n # y' \\\n  z\n\nc\n"}.steps()
 	console := block{line: 1, language: "console", text: "$ a \\\n  1\nx\n y\n$ b\n"}.steps()

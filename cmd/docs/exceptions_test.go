@@ -170,17 +170,45 @@ func namesQuery(s *session, command string) {
 	s.mustRun("test -s " + m[1])
 }
 
-// prepared are the files that a reader of a document has from elsewhere.
+// prepared is what a reader of a document has done before, or has from elsewhere.
 var prepared = map[string]func(*session){
-	"rego/README.md":  givePolicy,
-	"envoy/README.md": func(s *session) { givePolicy(s); giveAccessLog(s) },
-	"deploy/README.md": func(s *session) {
-		ca := certtest.NewAuthority(s, s.folder, "ca")
-		s.mustRun("mv ca.pem ca.crt")
-		ca.Issue(s, "tls", 1, time.Hour, x509.ExtKeyUsageServerAuth)
-		ca.Issue(s, "envoy", 2, time.Hour, x509.ExtKeyUsageClientAuth)
-		s.addresses["0.0.0.0:9191"] = "127.0.0.1:0"
-	},
+	"rego/README.md":                 givePolicy,
+	"envoy/observe.md":               func(s *session) { givePolicy(s); giveAccessLog(s) },
+	"deploy/tls.md":                  func(s *session) { giveCertificates(s); s.addresses["0.0.0.0:9191"] = "127.0.0.1:0" },
+	"deploy/authentication.md":       giveCertificates,
+	"deploy/permissions.md":          giveCertificates,
+	"admin/requirements.md":          after("admin/README.md"),
+	"admin/location-requirements.md": after("admin/README.md"),
+	"admin/stages.md":                after("admin/README.md", "admin/requirements.md"),
+	"admin/datasets.md":              after("admin/README.md"),
+}
+
+// after is for a document that goes on where others end: it follows these.
+func after(paths ...string) func(*session) {
+	return func(s *session) {
+		s.Helper()
+		all := documents(s.T)
+		for _, path := range paths {
+			i := slices.IndexFunc(all, func(d document) bool { return d.path == path })
+			if i < 0 {
+				s.Fatalf("there is no document %s", path)
+			}
+			for _, b := range all[i].blocks() {
+				s.follow(b)
+			}
+		}
+	}
+}
+
+// giveCertificates makes an authority with a certificate for servers and one for Envoy, in a
+// folder of the session's own: documents about credentials write files of the same names.
+func giveCertificates(s *session) {
+	s.Helper()
+	s.moveApart()
+	ca := certtest.NewAuthority(s, s.folder, "ca")
+	s.mustRun("mv ca.pem ca.crt")
+	ca.Issue(s, "tls", 1, time.Hour, x509.ExtKeyUsageServerAuth)
+	ca.Issue(s, "envoy", 2, time.Hour, x509.ExtKeyUsageClientAuth)
 }
 
 // givePolicy makes a policy for OPA, as a folder and as a bundle.
@@ -190,10 +218,10 @@ func givePolicy(s *session) {
 		tar -czf bundle.tar.gz -C policy .`)
 }
 
-// giveAccessLog makes lines as beside.yaml has Envoy write them: two of them differ.
+// giveAccessLog makes lines as observe.yaml has Envoy write them: two of them differ.
 func giveAccessLog(s *session) {
 	s.Helper()
-	s.mustRun(`printf '{"verdicts":"%s"}\n' 'ALLOW via_upstream' 'ALLOW ext_authz_denied' 'DENY ext_authz_denied' 'DENY via_upstream' >access.log`)
+	s.mustRun(`printf '{"decisions":"%s"}\n' 'ALLOW via_upstream' 'ALLOW ext_authz_denied' 'DENY ext_authz_denied' 'DENY via_upstream' >access.log`)
 }
 
 // beforehand is what happens to a reader before he needs a command.

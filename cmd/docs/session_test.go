@@ -55,7 +55,7 @@ func newSession(t *testing.T, folder string) *session {
 	shell.Dir = folder
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that all that it starts can be ended
 	for _, variable := range os.Environ() {
-		// Settings of whoever runs the tests are none of the reader's.
+		// The reader has no settings of the person who runs the tests.
 		if !strings.HasPrefix(variable, "UNDERSTUDY_") && !strings.HasPrefix(variable, "OTEL_") {
 			shell.Env = append(shell.Env, variable)
 		}
@@ -103,6 +103,14 @@ func endWithTests(t *testing.T, group int) (release func()) {
 		_ = watcher.Process.Kill()
 		_ = watcher.Wait()
 	}
+}
+
+// moveApart goes on in a folder of the session's own that has the repository as links, so
+// that files which the commands write are in no other session's way.
+func (s *session) moveApart() {
+	s.Helper()
+	s.mustRun(`mkdir "$OWN/apart" && ln -s "$PWD"/* "$OWN/apart/" && cd "$OWN/apart"`)
+	s.folder = filepath.Join(s.own, "apart")
 }
 
 // goPaths keeps what was built and downloaded where it is, though HOME is another one.

@@ -1,6 +1,6 @@
 module understudy/cmd/protogen
 
-go 1.26.8
+go 1.26.0
 
 require (
 	cloud.google.com/go/iam v1.15.1

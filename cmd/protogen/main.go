@@ -1,5 +1,6 @@
 // Protogen generates the Go code and the OpenAPI document of admin/v1 from
-// admin.proto, and the Go code of authz/evidence/v1 from evidence.proto.
+// admin.proto, and the Go code of our other protos: those of evidence, of what crosses to the
+// rehearsal process, and of a sidecar's snapshot file.
 //
 // It needs nothing but the Go toolchain: the compiler is a Go library, the
 // imports (google/api, google/longrunning, google/protobuf, google/rpc) are the
@@ -11,9 +12,9 @@
 // With -descriptors it writes the compiled proto instead, with comments and
 // imports, for tools that want a FileDescriptorSet: api-linter, buf, protoc.
 //
-// The root of the repository is understudy/ in import paths, of Go and of protos
-// alike. So admin/v1/admin.proto is compiled as understudy/admin/v1/admin.proto,
-// which is what its package says (AIP-191).
+// The root of the repository is understudy/ in import paths of protos: admin/v1/admin.proto
+// is compiled as understudy/admin/v1/admin.proto, which is what its package says (AIP-191).
+// In import paths of Go it is the module, which go.mod of the root names.
 package main
 
 import (
@@ -41,6 +42,7 @@ import (
 	_ "cloud.google.com/go/iam/apiv1/iampb"
 	_ "cloud.google.com/go/longrunning/autogen/longrunningpb"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
+	_ "google.golang.org/genproto/googleapis/api/httpbody"
 	_ "google.golang.org/genproto/googleapis/rpc/status"
 	_ "google.golang.org/protobuf/types/known/durationpb"
 	_ "google.golang.org/protobuf/types/known/emptypb"
@@ -50,16 +52,26 @@ import (
 )
 
 const (
-	// importRoot is the root of the repository in import paths.
+	// importRoot is the root of the repository in import paths of protos.
 	importRoot      = "understudy/"
 	adminProto      = importRoot + "admin/v1/admin.proto"
 	evidenceProto   = importRoot + "authz/evidence/v1/evidence.proto"
+	wireProto       = importRoot + "authz/rehearsal/wire/v1/wire.proto"
+	snapshotProto   = importRoot + "authz/sidecar/v1/snapshot.proto"
 	operationsProto = "google/longrunning/operations.proto"
 	operationsREST  = "admin/v1/operations.yaml"
 	iamProto        = "google/iam/v1/iam_policy.proto"
 	iamREST         = "admin/v1/iam.yaml"
-	adminPackage    = "understudy/admin/v1;adminpb"
+	adminPackage    = "/admin/v1;adminpb" // below the module
 )
+
+// generator is what every plugin is run with.
+type generator struct {
+	// root is the folder of the repository, and module the path of its Go module.
+	root, module string
+	// files are the compiled protos, each after its imports.
+	files []*descriptorpb.FileDescriptorProto
+}
 
 // plugin is one run of a protoc plugin: a pinned tool, what it generates from and its
 // parameter. A plugin is a program that reads a CodeGeneratorRequest from standard
@@ -77,15 +89,17 @@ type plugin struct {
 // package has them with these paths. PATCH is without the gateway's own update mask: an absent mask
 // has a meaning here (AIP-134), which the gateway would fill in before the server sees
 // it.
-func plugins(root string) []plugin {
-	const module = "module=understudy"
+func (g *generator) plugins() []plugin {
+	module := "module=" + g.module
 	foreign := func(proto, rest string) plugin {
 		return plugin{"protoc-gen-grpc-gateway", []string{proto},
-			module + ",standalone=true,M" + proto + "=" + adminPackage + ",grpc_api_configuration=" + filepath.Join(root, rest)}
+			module + ",standalone=true,M" + proto + "=" + g.module + adminPackage + ",grpc_api_configuration=" + filepath.Join(g.root, rest)}
 	}
 	return []plugin{
 		{"protoc-gen-go", []string{adminProto}, module},
 		{"protoc-gen-go", []string{evidenceProto}, module},
+		{"protoc-gen-go", []string{wireProto}, module},
+		{"protoc-gen-go", []string{snapshotProto}, module},
 		{"protoc-gen-go-grpc", []string{adminProto}, module},
 		{"protoc-gen-grpc-gateway", []string{adminProto}, module + ",allow_patch_feature=false"},
 		foreign(operationsProto, operationsREST),
@@ -122,17 +136,31 @@ func run(ctx context.Context, args []string) error {
 	if *descriptors != "" {
 		return writeDescriptors(filepath.Join(root, *descriptors), files)
 	}
-	return generateAll(ctx, root, files)
+	module, err := moduleOf(ctx, root)
+	if err != nil {
+		return err
+	}
+	g := generator{root: root, module: module, files: files}
+	return g.all(ctx)
 }
 
-// generateAll runs every plugin and finishes what they wrote.
-func generateAll(ctx context.Context, root string, files []*descriptorpb.FileDescriptorProto) error {
-	for _, p := range plugins(root) {
-		if err := generate(ctx, root, p, files); err != nil {
+// moduleOf asks the go command for the path of the module in a folder.
+func moduleOf(ctx context.Context, folder string) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "-C", folder, "list", "-m").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the module of %s: %w", folder, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// all runs every plugin and finishes what they wrote.
+func (g *generator) all(ctx context.Context) error {
+	for _, p := range g.plugins() {
+		if err := g.run(ctx, p); err != nil {
 			return fmt.Errorf("running %s: %w", p.tool, err)
 		}
 	}
-	if err := finishOpenAPI(filepath.Join(root, "admin")); err != nil {
+	if err := finishOpenAPI(filepath.Join(g.root, "admin")); err != nil {
 		return fmt.Errorf("finishing the OpenAPI document: %w", err)
 	}
 	return nil
@@ -172,7 +200,7 @@ func compile(ctx context.Context, root string) ([]*descriptorpb.FileDescriptorPr
 		},
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
-	out, err := c.Compile(ctx, adminProto, evidenceProto, iamProto)
+	out, err := c.Compile(ctx, adminProto, evidenceProto, wireProto, snapshotProto, iamProto)
 	if err != nil {
 		return nil, err
 	}
@@ -202,13 +230,13 @@ func appendFile(
 	return append(all, protodesc.ToFileDescriptorProto(f))
 }
 
-// generate runs one plugin and writes the files that it returns below root. The tool's
-// version is pinned by this module's go.mod (`go tool`).
-func generate(ctx context.Context, root string, p plugin, files []*descriptorpb.FileDescriptorProto) error {
+// run runs one plugin and writes the files that it returns. The tool's version is pinned by
+// this module's go.mod (`go tool`).
+func (g *generator) run(ctx context.Context, p plugin) error {
 	request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: p.files,
 		Parameter:      proto.String(p.parameter),
-		ProtoFile:      files,
+		ProtoFile:      g.files,
 	})
 	if err != nil {
 		return err
@@ -228,8 +256,8 @@ func generate(ctx context.Context, root string, p plugin, files []*descriptorpb.
 		return fmt.Errorf("%s", response.GetError())
 	}
 	for _, f := range response.File {
-		path := outputPath(root, f.GetName())
-		if err := os.WriteFile(path, []byte(importForeign(f.GetName(), f.GetContent())), 0o644); err != nil {
+		path := outputPath(g.root, f.GetName())
+		if err := os.WriteFile(path, []byte(g.importForeign(f)), 0o644); err != nil {
 			return err
 		}
 	}
@@ -244,10 +272,10 @@ func outputPath(root, path string) string {
 // importForeign corrects the import of google.longrunning or google.iam in generated code.
 // The gateway of a foreign proto belongs into our package, but the plugin has one setting
 // for the package it writes and the package it imports.
-func importForeign(name, code string) string {
+func (g *generator) importForeign(f *pluginpb.CodeGeneratorResponse_File) string {
 	imported := "cloud.google.com/go/longrunning/autogen/longrunningpb"
-	if strings.HasPrefix(filepath.Base(name), "iam") {
+	if strings.HasPrefix(filepath.Base(f.GetName()), "iam") {
 		imported = "cloud.google.com/go/iam/apiv1/iampb"
 	}
-	return strings.Replace(code, `extAdminpb "understudy/admin/v1"`, `extAdminpb "`+imported+`"`, 1)
+	return strings.Replace(f.GetContent(), `extAdminpb "`+g.module+`/admin/v1"`, `extAdminpb "`+imported+`"`, 1)
 }

@@ -61,6 +61,7 @@ func finishOpenAPI(admin string) error {
 	}
 	nameSchemas(document)
 	renameSchemas(document)
+	plainDocuments(document)
 	out, err := marshal(document)
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func describe(document object) {
 		first, _, _ := strings.Cut(text, ". ")
 		o["summary"], o["description"] = strings.TrimSuffix(first, ".")+".", text
 		if o["requestBody"] != nil {
-			// openapi-generator would call it policy2 beside the ID of the policy.
+			// openapi-generator would call it policy2 next to the ID of the policy.
 			o["x-codegen-request-body-name"] = "body"
 		}
 	}

@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // bound are the resources that can have bindings, by the end of their paths, and the names
 // of their parameters.
 var bound = []struct {
@@ -9,6 +11,7 @@ var bound = []struct {
 	{"/v1/projects/{project}", "Project", []string{"project"}},
 	{"/v1/projects/{project}/locations/{location}", "Location", []string{"project", "location"}},
 	{"/v1/projects/{project}/locations/{location}/policies/{policy}", "Policy", []string{"project", "location", "policy"}},
+	{"/v1/projects/{project}/locations/{location}/datasets/{dataset}", "Dataset", []string{"project", "location", "dataset"}},
 }
 
 // addIAM adds google.iam.v1.IAMPolicy as admin/v1/iam.yaml maps it, as addOperations does
@@ -17,7 +20,7 @@ var bound = []struct {
 func addIAM(document object) {
 	paths := document["paths"].(object)
 	for _, b := range bound {
-		of := " on a " + map[string]string{"Project": "project", "Location": "location", "Policy": "policy"}[b.title] + "."
+		of := " on a " + strings.ToLower(b.title) + "."
 		method := func(id, summary string, response string, more ...any) object {
 			var parameters []any
 			for _, p := range b.parameters {

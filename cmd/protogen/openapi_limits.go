@@ -70,42 +70,70 @@ func limitProperties(schema object, limits *constants) {
 			}
 			continue
 		}
-		switch name {
-		case "displayName":
-			property["maxLength"] = limits.number("maxDisplayName")
-		case "rules":
-			property["maxItems"] = limits.number("MaxRules")
-		case "exemptedProjects":
-			property["maxItems"] = limits.number("maxExempted")
-			maps.Copy(property["items"].(object), object{
-				"pattern": limits.text("exemptedPattern"), "maxLength": limits.number("maxExemptedLength"),
-			})
-		case "annotations":
-			const slashAndName = 64
-			property["propertyNames"] = object{
-				"pattern": limits.text("annotationKeyPattern"), "maxLength": limits.number("maxAnnotationPrefix") + slashAndName,
-			}
-			property["description"] = fmt.Sprintf("Optional. Client-owned data: keys and values have at most %d bytes together.",
-				limits.number("maxAnnotationsSize"))
-		case "policies": // of a promotion; others answer with policies
-			if items := property["items"].(object); strings.HasSuffix(fmt.Sprint(items["$ref"]), "PromotedPolicy") {
-				property["minItems"], property["maxItems"] = 1, limits.number("maxPromoted")
-			}
-		case "reason": // of an acceptance; the server sets others
-			if properties["groupId"] != nil {
-				property["maxLength"] = limits.number("maxReason")
-			}
-		case "groupId":
-			property["pattern"] = limits.text("groupIDPattern")
-		case "maxRequestCount", "maxCallerCount":
-			property["pattern"] = `^[0-9]+$`
-		case "reservationMaxLength", "minDuration", "timeout":
-			property["pattern"] = duration
+		if limit, ok := propertyLimits[name]; ok {
+			limit(property, properties, limits)
 		}
 		if isShare(name) {
 			property["minimum"], property["maximum"] = 0, 1
 		}
 	}
+}
+
+// propertyLimits :: name of a property → how its limits are added. It gets the property, and all
+// properties of its schema.
+var propertyLimits = map[string]func(property, siblings object, limits *constants){
+	"displayName":          func(p, _ object, limits *constants) { p["maxLength"] = limits.number("maxDisplayName") },
+	"rules":                func(p, _ object, limits *constants) { p["maxItems"] = limits.number("MaxRules") },
+	"exemptedProjects":     limitExempted,
+	"annotations":          limitAnnotations,
+	"policies":             limitPromoted,
+	"reason":               limitReason,
+	"groupId":              limitTarget,
+	"itemId":               limitTarget,
+	"maxRequestCount":      withPattern(`^[0-9]+$`),
+	"maxCallerCount":       withPattern(`^[0-9]+$`),
+	"reservationMaxLength": withPattern(duration),
+	"minDuration":          withPattern(duration),
+	"timeout":              withPattern(duration),
+}
+
+func limitExempted(property, _ object, limits *constants) {
+	property["maxItems"] = limits.number("maxExempted")
+	maps.Copy(property["items"].(object), object{
+		"pattern": limits.text("exemptedPattern"), "maxLength": limits.number("maxExemptedLength"),
+	})
+}
+
+func limitAnnotations(property, _ object, limits *constants) {
+	const slashAndName = 64
+	property["propertyNames"] = object{
+		"pattern": limits.text("annotationKeyPattern"), "maxLength": limits.number("maxAnnotationPrefix") + slashAndName,
+	}
+	property["description"] = fmt.Sprintf("Optional. Client-owned data: keys and values have at most %d bytes together.",
+		limits.number("maxAnnotationsSize"))
+}
+
+// limitPromoted is about the policies of a promotion; others answer with policies.
+func limitPromoted(property, _ object, limits *constants) {
+	if items := property["items"].(object); strings.HasSuffix(fmt.Sprint(items["$ref"]), "PromotedPolicy") {
+		property["minItems"], property["maxItems"] = 1, limits.number("maxPromoted")
+	}
+}
+
+// limitReason is about the reason of an acceptance; the server sets others.
+func limitReason(property, siblings object, limits *constants) {
+	if siblings["groupId"] != nil {
+		property["maxLength"] = limits.number("maxReason")
+	}
+}
+
+func limitTarget(property, _ object, limits *constants) {
+	property["pattern"] = limits.text("targetIDPattern")
+}
+
+// withPattern adds a pattern that is no constant of the server.
+func withPattern(pattern string) func(property, siblings object, limits *constants) {
+	return func(property, _ object, _ *constants) { property["pattern"] = pattern }
 }
 
 // isShare reports whether a field that clients set is a share from 0 to 1, by its name.

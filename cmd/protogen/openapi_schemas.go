@@ -23,7 +23,7 @@ func plainSchemas(document object) {
 	}
 }
 
-// plainOneof replaces oneOf beside properties, which generators take for either the one
+// plainOneof replaces oneOf next to properties, which generators take for either the one
 // or the other: what they make loses the properties that are common, or refuses
 // everything. What it meant becomes a sentence that begins with say.
 func plainOneof(schema object, say string) {
@@ -126,4 +126,22 @@ func renameReferences(node any) {
 			renameReferences(value)
 		}
 	}
+}
+
+// plainDocuments makes a google.api.HttpBody what it is over REST: the document itself, of
+// any form.
+func plainDocuments(document object) {
+	const body = "googleapiHttpBody"
+	for _, o := range operationsOf(document) {
+		contents := []any{o["responses"].(object)["200"]}
+		if given, ok := o["requestBody"]; ok {
+			contents = append(contents, given)
+		}
+		for _, c := range contents {
+			if c := c.(object); c["content"] != nil && bodySchema(c)["$ref"] == "#/components/schemas/"+body {
+				c["content"] = jsonOf(object{"description": "Any JSON document."})
+			}
+		}
+	}
+	delete(document["components"].(object)["schemas"].(object), body)
 }

@@ -3,11 +3,8 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"understudy/admin"
 	"understudy/admin/access"
 	"understudy/admin/iam"
-	"understudy/admin/rest"
-	"understudy/cmd/understudy/storage"
 )
 
 // ownerConfig is who may everything in the admin API, whatever is bound.
@@ -30,28 +27,14 @@ func (c *ownerConfig) check(check rule) {
 	}
 }
 
-// guardedServices are the services of the admin API and IAM, which check every call if there
-// is an authorizer.
-func (s *server) guardedServices(services *admin.Server, authorizer access.Authorizer) (rest.Config, error) {
-	mixin, err := iam.New(iam.Config{Admin: services, Authorizer: authorizer, Logger: s.log})
-	if err != nil {
-		return rest.Config{}, err
-	}
-	if authorizer == nil {
-		return rest.Config{Services: services, IAM: mixin}, nil
-	}
-	guard := iam.NewGuard(services, mixin, authorizer)
-	return rest.Config{Services: guard, IAM: guard, Authenticator: s.authentication, Authorizer: authorizer}, nil
-}
-
 // newAuthorizer returns what says who may do what; nil if nobody is authenticated. Without an
 // owner only those of earlier bindings may anything, which is said.
-func (s *server) newAuthorizer(st storage.Store) (access.Authorizer, error) {
-	if s.authentication == nil {
+func (p *adminPort) newAuthorizer() (access.Authorizer, error) {
+	if p.authentication == nil {
 		return nil, nil
 	}
-	if len(s.config.owners) == 0 {
-		s.log.Info("the admin API has no owner (--admin-owner): only who has a role by bindings may do anything")
+	if len(p.config.owners) == 0 {
+		p.log.Info("the admin API has no owner (--admin-owner): only who has a role by bindings may do anything")
 	}
-	return iam.NewAuthorizer(iam.AuthorizerConfig{Store: st, Owners: s.config.owners, Revoked: s.revoked, Logger: s.log})
+	return iam.NewAuthorizer(iam.AuthorizerConfig{Store: p.store, Owners: p.config.owners, Revoked: p.revoked, Logger: p.log})
 }

@@ -19,11 +19,11 @@ import (
 	"understudy/cmd/understudy/command"
 )
 
-// adminAuthentication is how the admin API knows who asks. Client certificates are beside
+// adminAuthentication is how the admin API knows who asks. Client certificates are next to
 // it, in adminTLS.
 type adminAuthentication struct {
 	// allowUnauthenticatedAdmin lets the API listen beyond this machine without any
-	// authentication: whoever reaches it can change every policy, so something in front
+	// authentication: anyone who reaches it can change every policy, so something in front
 	// has to authenticate.
 	allowUnauthenticatedAdmin bool
 	// adminTokenFiles have the digests of tokens.
@@ -40,7 +40,7 @@ type adminAuthentication struct {
 
 // bind declares the flags.
 func (c *adminAuthentication) bind(f *pflag.FlagSet) {
-	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine without authentication: whoever reaches it may do everything")
+	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine without authentication: anyone who reaches it may do everything")
 	f.StringSliceVar(&c.adminTokenFiles, "admin-token-file", nil, "a file with a line NAME, SHA-256 and, if it expires, the time for each token that the admin API takes, as 'understudy token NAME' prints it; it is read again when it changes")
 	f.StringVar(&c.adminRevokedFile, "admin-revoked-file", "", "a file with a member in each line, as bindings name principals and groups, whom the admin API refuses whatever they are, owners and browsers' sessions too; it is read again when it changes")
 	f.StringArrayVar(&c.oidcIssuers, "admin-oidc-issuer", nil, issuerHelp)
@@ -80,64 +80,64 @@ func (c *config) checkAdmin(check rule) {
 
 // openAuthentication reads the files and makes the authenticator with the logins of
 // browsers, both nil if nothing is configured.
-func (s *server) openAuthentication(guard rest.Guard) (err error) {
-	if s.config.allowUnauthenticatedAdmin && !loopback(s.config.adminAddr) {
-		s.log.Warn("whoever reaches the admin API may do everything: it has no authentication (--allow-unauthenticated-admin)", "addr", s.config.adminAddr)
+func (p *adminPort) openAuthentication(guard rest.Guard) (err error) {
+	if p.config.allowUnauthenticatedAdmin && !loopback(p.config.adminAddr) {
+		p.log.Warn("anyone who reaches the admin API may do everything: it has no authentication (--allow-unauthenticated-admin)", "addr", p.config.adminAddr)
 	}
 	c := authentication.Config{
-		Certificates: s.config.adminTLS.ClientCA != "", Signatures: s.config.signatures(), Meters: s.telemetry.Meters,
+		Certificates: p.config.adminTLS.ClientCA != "", Signatures: p.config.signatures(), Meters: p.telemetry.Meters,
 	}
-	if !c.Certificates && !c.Signatures && !s.config.tokens() {
+	if !c.Certificates && !c.Signatures && !p.config.tokens() {
 		return nil
 	}
-	if files := s.config.adminTokenFiles; len(files) > 0 {
-		if c.Tokens, err = tokens.Open(files, s.log); err != nil {
+	if files := p.config.adminTokenFiles; len(files) > 0 {
+		if c.Tokens, err = tokens.Open(files, p.log); err != nil {
 			return command.Usage(fmt.Errorf("--admin-token-file: %w", err))
 		}
 	}
-	if file := s.config.adminRevokedFile; file != "" {
-		if s.revoked, err = revocation.Open(file, s.log); err != nil {
+	if file := p.config.adminRevokedFile; file != "" {
+		if p.revoked, err = revocation.Open(file, p.log); err != nil {
 			return command.Usage(fmt.Errorf("--admin-revoked-file: %w", err))
 		}
-		c.Revoked = s.revoked
+		c.Revoked = p.revoked
 	}
-	if c.Issuers, err = issuerFlags(s.config.oidcIssuers).open(s.log); err != nil {
+	if c.Issuers, err = issuerFlags(p.config.oidcIssuers).open(p.log); err != nil {
 		return command.Usage(err)
 	}
-	if s.authentication, err = authentication.New(c); err != nil {
+	if p.authentication, err = authentication.New(c); err != nil {
 		return err
 	}
-	s.login, err = s.openLogin(c.Issuers, guard)
+	p.login, err = p.openLogin(c.Issuers, guard)
 	return err
 }
 
 // openLogin makes the logins of browsers: at the issuers of which this server is a client, and
 // by pasted tokens.
-func (s *server) openLogin(issuers oidc.Issuers, guard rest.Guard) (*browser.Login, error) {
+func (p *adminPort) openLogin(issuers oidc.Issuers, guard rest.Guard) (*browser.Login, error) {
 	c := browser.Config{
-		Authenticator: s.authentication, Issuers: issuers, Guard: guard, TLSInFront: s.config.adminTLSInFront, Logger: s.log,
-		Layout: func(w http.ResponseWriter, r *http.Request, p browser.Page) {
-			s.ui.Layout(w, r, p.Status, p.Title, p.Body)
+		Authenticator: p.authentication, Issuers: issuers, Guard: guard, TLSInFront: p.config.adminTLSInFront, Logger: p.log,
+		Layout: func(w http.ResponseWriter, r *http.Request, page browser.Page) {
+			p.ui.Layout(w, r, page.Status, page.Title, page.Body)
 		},
 	}
-	if s.config.adminURL != "" {
-		c.URL, _ = url.Parse(s.config.adminURL) // check has been there before
+	if p.config.adminURL != "" {
+		c.URL, _ = url.Parse(p.config.adminURL) // check has been there before
 	}
 	return browser.New(c)
 }
 
-// beside serves who a caller is, and whom the flags name, which are on the admin port beside
+// outer serves who a caller is, and whom the flags name, which are on the admin port next to
 // the APIs.
-func (s *server) beside(apis http.Handler, authorizer access.Authorizer, guard rest.Guard) (http.Handler, error) {
+func (p *adminPort) outer(apis http.Handler, authorizer access.Authorizer, guard rest.Guard) (http.Handler, error) {
 	members, err := authentication.ServeMembers(authentication.MembersConfig{
-		Authenticator: s.authentication, Authorizer: authorizer, Guard: guard, Owners: s.config.owners,
-		Project: "projects/" + authz.ResourceName(s.config.Location).Project(),
+		Authenticator: p.authentication, Authorizer: authorizer, Guard: guard, Owners: p.config.owners,
+		Project: "projects/" + authz.ResourceName(p.config.Location).Project(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	paths := map[string]http.Handler{
-		authentication.WhoAmIPath:  authentication.ServeWhoAmI(s.authentication, guard),
+		authentication.WhoAmIPath:  authentication.ServeWhoAmI(p.authentication, guard),
 		authentication.MembersPath: members,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -77,7 +77,7 @@ type chefIAM struct{ service iampb.IAMPolicyServer }
 func (c chefIAM) Bindings(ctx context.Context, resource string) (acl.Bindings, []byte, error) {
 	policy, err := c.service.GetIamPolicy(ctx, &iampb.GetIamPolicyRequest{Resource: resource})
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // a status
+		return nil, nil, err
 	}
 	bindings := make(acl.Bindings)
 	for _, b := range policy.Bindings {
@@ -101,5 +101,5 @@ func (c chefIAM) SetBindings(ctx context.Context, resource string, b acl.Binding
 		policy.Bindings = append(policy.Bindings, &iampb.Binding{Role: string(role), Members: members[role]})
 	}
 	_, err := c.service.SetIamPolicy(ctx, &iampb.SetIamPolicyRequest{Resource: resource, Policy: policy})
-	return err //nolint:wrapcheck // a status
+	return err
 }

@@ -88,7 +88,7 @@ type issuerConfig struct {
 	clientID string
 	// clientSecretFile has the client's secret; empty for a public client.
 	clientSecretFile string
-	// scopes are what a login asks for beside openid.
+	// scopes are what a login asks for next to openid.
 	scopes []string
 }
 

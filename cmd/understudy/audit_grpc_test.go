@@ -85,6 +85,8 @@ func requestOf(t *testing.T, method, target, body string) string {
 		switch verb {
 		case "setIamPolicy":
 			field = "resource"
+		case "upload":
+			given = map[string]any{"content": map[string]any{"contentType": "application/json", "data": []byte(body)}}
 		case "promote":
 			field, named = "parent", strings.Join(segments[:last], "/")
 		}
@@ -105,7 +107,7 @@ func requestOf(t *testing.T, method, target, body string) string {
 }
 
 // bodyFields :: collection → the field of a request that has the resource.
-var bodyFields = map[string]string{"policies": "policy", "experiments": "policyExperiment", "acceptances": "acceptance"}
+var bodyFields = map[string]string{"policies": "policy", "experiments": "policyExperiment", "acceptances": "acceptance", "datasets": "dataset"}
 
 // descriptorOf finds a method.
 func descriptorOf(t *testing.T, service, method string) protoreflect.MethodDescriptor {

@@ -51,7 +51,7 @@ func startBehindSlow(t *testing.T, mode string) (a *auditing, release func()) {
 	return startAuditingTo(t, slow.collector, "", mode), release
 }
 
-// answers asks for the same until it is told to stop, and returns how often, and which answers
+// answers asks for the same until it is stopped, and returns how often, and which answers
 // there were.
 func (a *auditing) answers(token string, stop <-chan struct{}, atLeast int, method, path, body string) map[int]int {
 	counts := make(map[int]int)

@@ -45,7 +45,7 @@ func TestChangesOfThePageAreRecorded(t *testing.T) {
 		{bobsToken, "start", "StartPreviewPolicyExperiment", "token:bob", "PERMISSION_DENIED", url.Values{"etag": {seen}}, 403},
 		{annsToken, "start", "StartPreviewPolicyExperiment", "token:ann", "OK", url.Values{"etag": {seen}}, 303},
 		{annsToken, "commit", "CommitPolicyExperiment", "token:ann", "ABORTED", url.Values{"etag": {seen}, "parent_etag": {marker}}, 409},
-		{annsToken, "commit", "CommitPolicyExperiment", "token:ann", "OK", url.Values{"etag": {seen}, "parent_etag": {live}}, 303},
+		{annsToken, "commit", "CommitPolicyExperiment", "token:ann", "OK", url.Values{"etag": {seen}, "parent_etag": {live}, "require": {"failed=0"}}, 303},
 	} {
 		if code := a.submit(c.token, "/ui/"+experiment+"/"+c.verb, c.form); code != c.status {
 			t.Errorf("the form %s of %s answered %d, want %d", c.verb, c.principal, code, c.status)

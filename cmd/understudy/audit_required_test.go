@@ -81,7 +81,7 @@ func (a *auditing) refused() {
 	}
 }
 
-// denied checks that who may not change something is told so, whether it could be recorded or not.
+// denied checks that who may not change something gets that error, whether it could be recorded or not.
 func (a *auditing) denied() {
 	a.Helper()
 	const create = "understudy.admin.v1.PolicyPreview/CreatePolicy"

@@ -197,7 +197,7 @@ func changing() []string {
 			service := file.Services().Get(i)
 			for j := range service.Methods().Len() {
 				name := string(service.Methods().Get(j).Name())
-				if !slices.ContainsFunc([]string{"Get", "List", "Wait", "TestIam"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
+				if !slices.ContainsFunc([]string{"Get", "List", "Wait", "Download", "TestIam"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
 					out = append(out, string(service.FullName())+"/"+name)
 				}
 			}
@@ -312,7 +312,23 @@ func (a *auditing) changeAll() map[string]bool {
 	event, _ = step("DeletePolicy", "DELETE", web, "", policy)
 	etags(event, first, first)
 	step("UndeletePolicy", "POST", web+":undelete", "{}", policy)
+	a.changeDataset(step)
 	return seen
+}
+
+// changeDataset makes each change of a dataset. What it contains is in no event.
+func (a *auditing) changeDataset(step func(rpc, method, path, body, resource string) (map[string]string, map[string]any)) {
+	a.Helper()
+	const users = "projects/p1/locations/l1/datasets/users"
+	_, op := step("CreateDataset", "POST", "/v1/projects/p1/locations/l1/datasets?datasetId=users", `{"displayName":"`+marker+`"}`, users)
+	created := text(op, "response", "etag")
+	event, op := step("UploadDataset", "POST", "/v1/"+users+":upload", `{"`+marker+`":1}`, users)
+	a.want("UploadDataset", event, map[string]string{audit.AttributeEtagBefore: created, audit.AttributeEtagAfter: text(op, "response", "etag")})
+	step("PatchDataset", "POST", "/v1/"+users+":patch", `{"patch":[{"op":"add","path":"/`+marker+`2","value":"`+marker+`"}]}`, users)
+	step("RollbackDataset", "POST", "/v1/"+users+"/versions/1:rollback", "{}", users)
+	step("UpdateDataset", "PATCH", "/v1/"+users, `{"displayName":"`+marker+`2"}`, users)
+	step("DeleteDataset", "DELETE", "/v1/"+users, "", users)
+	step("UndeleteDataset", "POST", "/v1/"+users+":undelete", "{}", users)
 }
 
 // differing asks about a request that the experiment denies alone, and returns the ID of its group

@@ -27,7 +27,7 @@ import (
 // newToken makes a token and a file with its line.
 func newToken(t *testing.T, name string) (token, file string) {
 	t.Helper()
-	token, line, err := tokens.New(name)
+	token, line, err := tokens.New(name, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestEveryWayToBeKnown(t *testing.T) {
 			t.Errorf("%s: gRPC: %v, want %s", name, err, want)
 		}
 	}
-	// A certificate that is shown has to be good, whatever token is beside it.
+	// A certificate that is shown has to be good, whatever token is next to it.
 	// This client shows it unasked.
 	config := tlsOf(t, as(strangers.Client(t, "stranger", time.Hour)))
 	shown := config.Certificates[0]
@@ -196,7 +196,7 @@ func TestTokensChangeWhileItRuns(t *testing.T) {
 	}
 	issuer.Start()
 	after, next := newToken(t, "ci")
-	certtest.Replace(t, next, file)
+	certtest.Replace(t, certtest.Renamed{From: next, To: file})
 	for token, want := range map[string]int{after: 200, before: 401, issuer.Token(nil): 200} {
 		r.awaitWhoami(t, token, want)
 	}

@@ -53,10 +53,10 @@ func (o operator) do(args ...string) {
 	}
 }
 
-// commit runs a commit on a terminal, does something when it asks, and answers yes.
+// commit runs a commit on a terminal, does something when it asks why, and answers.
 func (o operator) commit(meanwhile func()) (code int, stderr string) {
 	o.t.Helper()
-	return o.answer("y", meanwhile, "commit", demo.Policy+"/tighter")
+	return o.answer("as planned", meanwhile, "commit", demo.Policy+"/tighter")
 }
 
 // answer runs a command on a terminal, does something when it asks, and answers.
@@ -76,7 +76,7 @@ func (o operator) answer(answer string, meanwhile func(), args ...string) (code 
 			return <-ended, said.String()
 		}
 		said.WriteRune(char)
-		if strings.HasSuffix(said.String(), "[y/N] ") {
+		if strings.HasSuffix(said.String(), "[y/N] ") || strings.HasSuffix(said.String(), "[reason] ") {
 			meanwhile()
 			if _, err := keyboard.WriteString(answer + "\n"); err != nil {
 				o.t.Fatal(err)
@@ -86,7 +86,7 @@ func (o operator) answer(answer string, meanwhile func(), args ...string) (code 
 }
 
 // TestAHotFixBetweenReportAndCommit: it is never undone by the commit of what was reported
-// before it, and who commits is told what was changed, and what to do.
+// before it, and the error says what was changed, and what to do.
 func TestAHotFixBetweenReportAndCommit(t *testing.T) {
 	t.Parallel()
 	o := operator{t, startServer(t, nil)}
@@ -108,4 +108,80 @@ func TestAHotFixBetweenReportAndCommit(t *testing.T) {
 	if code != 0 {
 		t.Errorf("an experiment that was applied again as it was: got %d and\n%s", code, stderr)
 	}
+}
+
+// TestACommitOnATerminalIsCareful: what the report does not show is listed, a reason is asked for, and
+// with it all of that is accepted, for what was shown.
+func TestACommitOnATerminalIsCareful(t *testing.T) {
+	t.Parallel()
+	o := operator{t, startServer(t, nil)}
+	tighter := demo.Policy + "/tighter"
+	o.do("apply", demo.Policy, "-f", "../../deploy/examples/policy.yaml")
+	o.do("apply", tighter, "-f", "../../deploy/examples/experiment.yaml")
+	o.do("start", tighter)
+	var out strings.Builder
+	if code := run(t.Context(), []string{
+		"check", "--addr", o.r.bound["authz"], "--path", "/internal/stock", "--principal", "spiffe://cluster.local/ns/shop/sa/web",
+	}, strings.NewReader(""), &out, &out); code != 0 {
+		t.Fatalf("the check ended with %d:\n%s", code, out.String())
+	}
+	o.do("wait", tighter, "--require", "requests>=1,newly-denied<=1,changed>=0%")
+
+	code, stderr := o.answer("no", func() {}, "commit", tighter)
+	for _, want := range []string{
+		"NOT MET  newly-denied=0", "NOT MET  changed>=100%", "Who commits accepts:\n", "  newly denied GET /internal/stock: 1 request, for at most 2 requests of this caller\n",
+		"  not seen: `data.permissions.support[\"api/reports\"]` + ", "[reason] understudy: nothing was committed\n",
+	} {
+		if code != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("no reason: got %d and\n%s\nwant 1 and %q", code, stderr, want)
+		}
+	}
+	code, stderr = o.answer("", func() {}, "commit", tighter, "--yes")
+	if code != 1 || !strings.Contains(stderr, "nothing was committed: newly-denied=0 has 1") || !strings.Contains(stderr, "without --yes it asks") {
+		t.Errorf("--yes: got %d and\n%s", code, stderr)
+	}
+	var warned strings.Builder
+	run(t.Context(), []string{"commit", tighter, "--etag", o.etag(tighter), "--validate-only", "--admin", o.r.bound["admin"], "--location", location},
+		strings.NewReader(""), io.Discard, &warned)
+	if !strings.Contains(warned.String(), "warning: nobody has judged what a careful commit requires: newly-denied=0 has 1") {
+		t.Errorf("--etag says\n%s", warned.String())
+	}
+
+	answers := 0
+	code, stderr = o.answer("y", func() { answers++ }, "commit", tighter, "--validate-only")
+	if code != 0 || answers != 0 {
+		t.Errorf("--validate-only asked %d times, and ended with %d:\n%s", answers, code, stderr)
+	}
+	const list = "newly-denied<=1,newly-allowed=0"
+	code, stderr = o.answer("no", func() {}, "commit", tighter, "--require", list)
+	for _, want := range []string{
+		"Look first: both requirements are met, but no requirement is about changed", "No requirement is about changed. Who commits accepts:\n",
+		"  not seen: `data.permissions.support[\"api/reports\"]` + ", "[reason] understudy: nothing was committed\n",
+	} {
+		if code != 1 || !strings.Contains(stderr, want) || strings.Contains(stderr, "newly denied GET /internal/stock: 1 request, for") {
+			t.Errorf("--require: got %d and\n%s\nwant 1 and %q, and nothing that the list has judged", code, stderr, want)
+		}
+	}
+	code, stderr = o.answer("the shop has no web any more", func() {}, "commit", tighter, "--require", list)
+	if code != 0 {
+		t.Fatalf("with a reason: got %d and\n%s", code, stderr)
+	}
+	var report strings.Builder
+	run(t.Context(), []string{"report", demo.Policy + "@latest", "--all", "--admin", o.r.bound["admin"], "--location", location}, strings.NewReader(""), &report, &report)
+	if n := strings.Count(report.String(), "the shop has no web any more"); n < 2 {
+		t.Errorf("the revision has the reason %d times:\n%s", n, report.String())
+	}
+}
+
+// etag is that of an experiment.
+func (o operator) etag(experiment string) string {
+	o.t.Helper()
+	var out strings.Builder
+	run(o.t.Context(), []string{"get", experiment, "-o", "json", "--admin", o.r.bound["admin"], "--location", location}, strings.NewReader(""), &out, &out)
+	_, rest, _ := strings.Cut(out.String(), "W/\\\"")
+	etag, _, found := strings.Cut(rest, "\\\"")
+	if !found {
+		o.t.Fatalf("no etag in\n%s", out.String())
+	}
+	return `W/"` + etag + `"`
 }

@@ -24,8 +24,10 @@ import (
 type config struct {
 	storage.Config
 	portsConfig
-	decisionsConfig
+	authzConfig
 	adminConfig
+	healthConfig
+	decisionsConfig
 	shutdownConfig
 	logConfig
 
@@ -54,8 +56,10 @@ type rule func(ok bool, flag, says string)
 func (c *config) bind(f *pflag.FlagSet) {
 	c.Bind(f)
 	c.portsConfig.bind(f)
-	c.decisionsConfig.bind(f)
+	c.authzConfig.bind(f)
 	c.adminConfig.bind(f)
+	c.healthConfig.bind(f)
+	c.decisionsConfig.bind(f)
 	c.shutdownConfig.bind(f)
 	c.logConfig.bind(f)
 	f.StringVar(&c.node, "node", "", "the ID of this sidecar (default the host name and a random suffix)")
@@ -84,8 +88,10 @@ func (c *config) finish() error {
 	c.check(check)
 	c.checkObserve(check)
 	c.portsConfig.check(check)
-	c.decisionsConfig.check(check)
+	c.authzConfig.check(check)
 	c.adminConfig.check(check)
+	c.healthConfig.check(check)
+	c.decisionsConfig.check(check)
 	c.shutdownConfig.check(check)
 	c.logConfig.check(check)
 	c.preview.check(check)
@@ -186,7 +192,7 @@ var serveFlags = []command.FlagGroup{
 	}},
 	{Title: "Decisions", Names: []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "body-memory", "decision-cache"}},
 	{Title: "Who may ask the admin API", Names: []string{"admin-owner", "admin-revoked-file", "admin-token-file", "admin-oidc-issuer", "admin-url", "admin-tls-client-ca", "admin-tls-in-front", "chef-key"}},
-	{Title: "What the admin API takes", Names: []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
+	{Title: "What the admin API takes", Names: []string{"require-passing-tests", "max-policy-size", "max-dataset-size", "policyfile-revision-ids"}},
 	{Title: "Previews", Names: []string{"preview-console", "preview-*", "rehearsal-*"}},
 	{Title: "Decision log", Names: []string{"decision-log", "decision-log-*"}},
 	{Title: "Audit log", Names: []string{"audit", "audit-console"}},

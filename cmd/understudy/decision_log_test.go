@@ -54,7 +54,7 @@ func logTo(out *os.File, sinks ...string) func(*config) {
 }
 
 // TestDecisionsAreExported receives the event of a decision as a collector would,
-// beside the preview record of the same request.
+// next to the preview record of the same request.
 func TestDecisionsAreExported(t *testing.T) {
 	c := newCollector()
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")

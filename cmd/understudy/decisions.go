@@ -10,11 +10,14 @@ import (
 	"understudy/cmd/understudy/command"
 )
 
+// defaultDecisionCache is how many decisions a policy caches if nothing else is said.
+const defaultDecisionCache = 65_536
+
 // decisionsConfig is how live decisions are made and answered, and what they may cost.
 type decisionsConfig struct {
 	// defaultDecision is deny or allow: what is answered where there is no policy.
 	defaultDecision string
-	// decisionTimeout bounds one live evaluation, beside the timeout that Envoy sends
+	// decisionTimeout bounds one live evaluation, next to the timeout that Envoy sends
 	// along. A request whose evaluation takes longer is denied.
 	decisionTimeout time.Duration
 	// failWithError is one of the values below.
@@ -22,7 +25,7 @@ type decisionsConfig struct {
 	// decisionIDHeader is a header of denials; empty is none. By its value a user who was
 	// refused can name the decision, and an operator finds it in logs and records.
 	decisionIDHeader string
-	// observe answers every request OK, for a sidecar beside an authorizer that enforces.
+	// observe answers every request OK, for a sidecar next to an authorizer that enforces.
 	observe bool
 	// descriptorSet is a file; empty leaves the bodies of gRPC requests unparsed.
 	descriptorSet string
@@ -40,10 +43,10 @@ func (c *decisionsConfig) bind(f *pflag.FlagSet) {
 		"a gRPC error, or with =response an error_response, whose metadata Envoy 1.38 and later have in the access log and 1.36 makes a 403")
 	f.Lookup("fail-with-error").NoOptDefVal = failError
 	f.StringVar(&c.decisionIDHeader, "decision-id-header", "", "a header in which a client that is denied over gRPC gets the decision ID, such as x-decision-id; over HTTP it always is (default none)")
-	f.BoolVar(&c.observe, "observe", false, "decide and record as always, and refuse nobody: every answer is OK without an edit; to watch beside an authorizer that enforces")
+	f.BoolVar(&c.observe, "observe", false, "decide and record as always, and refuse nobody: every answer is OK without an edit; to watch next to an authorizer that enforces")
 	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests, as protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE makes it")
 	f.Int64Var(&c.bodyMemory, "body-memory", 64<<20, "the memory for what policies read of bodies at a time, in bytes: a body takes about 500 for each of its values; beyond it a request whose body is read is denied with 503")
-	f.IntVar(&c.decisionCache, "decision-cache", 65_536, "how many decisions each live policy caches, of about 200 bytes; 0 for none")
+	f.IntVar(&c.decisionCache, "decision-cache", defaultDecisionCache, "how many decisions each live policy caches, of about 200 bytes; 0 for none")
 }
 
 // check calls check with each rule and whether it is kept.
@@ -67,9 +70,9 @@ func (c *decisionsConfig) cacheSize() int {
 	return c.decisionCache
 }
 
-// verdict returns the default decision as authz has it. Anything that is not allow is a
+// effect returns the default decision as authz has it. Anything that is not allow is a
 // denial.
-func (c *decisionsConfig) verdict() authz.Verdict {
+func (c *decisionsConfig) effect() authz.Effect {
 	if c.defaultDecision == "allow" {
 		return authz.Allow
 	}

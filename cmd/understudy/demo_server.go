@@ -36,14 +36,16 @@ func demoConfig(dir string) config {
 			Store:    storage.BoltScheme + filepath.Join(dir, "understudy.db"),
 			Location: demo.Location, Policy: demo.Policy,
 		},
-		portsConfig: portsConfig{
-			authzAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0", healthAddr: "127.0.0.1:0",
-			authzSocketMode: "0660", tlsReload: 5 * time.Second, connections: port.DefaultConnections,
+		portsConfig:  portsConfig{authzSocketMode: "0660", tlsReload: 5 * time.Second},
+		authzConfig:  authzConfig{authzAddr: "127.0.0.1:0", connections: port.DefaultConnections},
+		adminConfig:  adminConfig{adminAddr: "127.0.0.1:0"},
+		healthConfig: healthConfig{healthAddr: "127.0.0.1:0"},
+		decisionsConfig: decisionsConfig{
+			defaultDecision: "deny", decisionTimeout: time.Second, failWithError: failNot, decisionCache: defaultDecisionCache,
 		},
-		decisionsConfig: decisionsConfig{defaultDecision: "deny", decisionTimeout: time.Second, failWithError: failNot},
-		shutdownConfig:  shutdownConfig{shutdownTimeout: 5 * time.Second},
-		logConfig:       logConfig{logFormat: "text", logLevel: "info"},
-		audit:           telemetry.Audit{Mode: "best-effort"},
-		node:            "demo", enable: []string{"authz", "admin"},
+		shutdownConfig: shutdownConfig{shutdownTimeout: 5 * time.Second},
+		logConfig:      logConfig{logFormat: "text", logLevel: "info"},
+		audit:          telemetry.Audit{Mode: "best-effort"},
+		node:           "demo", enable: []string{"authz", "admin"},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"understudy/admin/authentication/oidc/oidctest"
 )
 
-// TestWhoThatIs: a name for people stands beside the member wherever that does, and nothing is
+// TestWhoThatIs: a name for people stands next to the member wherever that does, and nothing is
 // decided by it.
 func TestWhoThatIs(t *testing.T) {
 	issuer := oidctest.New(t)

@@ -22,7 +22,7 @@ import (
 const callers = 200
 
 // BenchmarkCheckBesideAServiceThatHangs is one check of Envoy's after the other, alone
-// and beside callers who always wait for a service that never answers: on the port for
+// and next to callers who always wait for a service that never answers: on the port for
 // reservation checks, and on Envoy's own over a connection of their own. All is in one
 // process, the callers and the service too.
 //

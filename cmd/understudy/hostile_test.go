@@ -88,10 +88,10 @@ func askUntilDone(t *testing.T, p *started) *asking {
 	for range 2 {
 		a.Go(func() {
 			// The rehearsal process goes last: who asked without a pause would leave it nothing.
-			pace := time.NewTicker(time.Millisecond)
-			defer pace.Stop()
+			ticker := time.NewTicker(time.Millisecond)
+			defer ticker.Stop()
 			for !a.done.Load() {
-				<-pace.C
+				<-ticker.C
 				answer, err := p.authz.Check(t.Context(), request)
 				a.asked.Add(1)
 				if err != nil || answer.GetStatus().GetCode() != int32(codes.OK) {
@@ -105,7 +105,7 @@ func askUntilDone(t *testing.T, p *started) *asking {
 
 // TestNothingThatIsNotLiveTouchesLiveDecisions previews each of the hostile contents and
 // gives it to the API with tests that evaluate it, while live checks go on: all of them are
-// allowed, another experiment is compared as before, and the process ends when it is told to.
+// allowed, another experiment is compared as before, and the process ends when it is asked to.
 func TestNothingThatIsNotLiveTouchesLiveDecisions(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "--location", "projects/p1/locations/l1", "--rehearsal-memory", fmt.Sprint(128<<20), "--preview-timeout", "300ms", "--require-passing-tests")

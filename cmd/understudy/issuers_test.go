@@ -8,7 +8,7 @@ import (
 )
 
 // TestPeopleAndJobs: two issuers of one server, each with its own audience and claim of groups, and
-// token files beside them, of which the first is away when the server starts.
+// token files next to them, of which the first is away when the server starts.
 func TestPeopleAndJobs(t *testing.T) {
 	t.Parallel()
 	people, cluster := oidctest.Absent(t), oidctest.New(t)

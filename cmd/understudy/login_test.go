@@ -58,7 +58,7 @@ func TestLoginOfACommand(t *testing.T) {
 
 	device.SetLifetime(time.Hour)
 	expect(0, "GROUPS  group:"+issuer.URL+"#platform", "whoami")
-	expect(0, "MAY     viewer, experimenter, committer, editor, owner", "whoami")
+	expect(0, "MAY     dataEditor, viewer, experimenter, committer, editor, owner", "whoami")
 	expect(0, "POLICY", "list")
 	if asked := issuer.Asked(oidctest.TokenPath); asked < 2 {
 		t.Errorf("the token was not refreshed")

@@ -14,7 +14,7 @@
 // order: readiness, ports, sidecar, telemetry, store; and all of that has one bounded time
 // (shutdown.go).
 //
-// The flags of a part are in the file of the part, beside what they configure. Rooms below
+// The flags of a part are in the file of the part, next to what they configure. Rooms below
 // this one have what is not wiring: cli and author are the commands, port, telemetry,
 // storage and lifecycle what a server is made of.
 package main

@@ -9,6 +9,7 @@ import (
 
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/process"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/cmd/understudy/command"
 )
 
@@ -16,6 +17,7 @@ import (
 const asProgram = "TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
+	rehearsalOverhead = supervisortest.Overhead()
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == process.Argument:
 		os.Exit(child.Main(version)) // a server in this process has started it

@@ -33,7 +33,7 @@ func opened(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.closeListeners() })
+	t.Cleanup(func() { _ = s.close() })
 	return s
 }
 
@@ -48,20 +48,21 @@ type limits struct {
 func TestPortsBoundTheirClients(t *testing.T) {
 	t.Parallel()
 	s := opened(t)
+	reservations := s.parts[1].(*reservationPort)
 	for name, c := range map[string]struct {
 		server *http.Server
 		want   limits
 	}{
-		"health": {s.healthHTTP, limits{header: port.HeaderTimeout, read: port.HeaderTimeout, write: port.AnswerTimeout, idle: 3 * time.Minute, headerBytes: 64 << 10}},
+		"health": {s.health.http, limits{header: port.HeaderTimeout, read: port.HeaderTimeout, write: port.AnswerTimeout, idle: 3 * time.Minute, headerBytes: 64 << 10}},
 		// A call of the admin API may wait for an operation: its bodies and answers are bounded
 		// one by one (port.UsualPace).
-		"admin": {s.adminHTTP, limits{header: port.HeaderTimeout, idle: 3 * time.Minute, headerBytes: 64 << 10}},
-		"http-authz": {s.authzHTTP, limits{
-			header: port.HeaderTimeout, read: questionTimeout, write: 2*questionTimeout + s.config.decisionTimeout,
-			idle: idleTimeout, headerBytes: questionHeaders,
+		"admin": {s.health.admin.http, limits{header: port.HeaderTimeout, idle: 3 * time.Minute, headerBytes: 64 << 10}},
+		"http-authz": {s.health.authz.http, limits{
+			header: port.HeaderTimeout, read: checkTimeout, write: 2*checkTimeout + s.config.decisionTimeout,
+			idle: idleTimeout, headerBytes: checkHeaders,
 		}},
 		// An answer of a reservation check takes as long as the services that its policy asks.
-		"reservation": {s.reservation.http, limits{
+		"reservation": {reservations.http, limits{
 			header: port.HeaderTimeout, read: reservationTimeout, idle: reservationTimeout, headerBytes: maxReservationHeader,
 		}},
 	} {
@@ -71,7 +72,7 @@ func TestPortsBoundTheirClients(t *testing.T) {
 		}
 	}
 	for name, server := range map[string]*http.Server{
-		"health": s.healthHTTP, "admin": s.adminHTTP, "http-authz": s.authzHTTP, "reservation": s.reservation.http,
+		"health": s.health.http, "admin": s.health.admin.http, "http-authz": s.health.authz.http, "reservation": reservations.http,
 	} {
 		if !server.DisableGeneralOptionsHandler {
 			t.Errorf("%s: `OPTIONS *` is answered by net/http, which denies nothing", name)

@@ -144,7 +144,7 @@ func TestAnEditorOfOneStageDoesNotReachAnother(t *testing.T) {
 	}
 	s.untouched("promotions that were refused")
 
-	// What prod requires of commits, and of whoever commits, holds for it.
+	// What prod requires of commits, and of anyone who commits, holds for it.
 	s.must("root", "promote", "--location", dev, "--yes")
 	s.must("ann", "apply", "web", "-f", "../../deploy/examples/policy.yaml", "--location", dev)
 	for _, c := range [][2]string{

@@ -38,8 +38,8 @@ func TestASidecarHasAUserOfItsOwn(t *testing.T) {
 		t.Errorf("a sidecar that serves authz alone has an admin port: %s", addr)
 	}
 
-	tellRedis(t, redis, "FUNCTION FLUSH")
-	tellRedis(t, redis, "CLIENT KILL USER "+storetest.SidecarUser)
+	sendToRedis(t, redis, "FUNCTION FLUSH")
+	sendToRedis(t, redis, "CLIENT KILL USER "+storetest.SidecarUser)
 	first.decides(t, 0, 7)
 	control.awaitText(t, policies+"/shop/experiments/e1/report", `"requestCount":"4"`)
 	second := startServer(t, sidecar("second"))
@@ -68,8 +68,8 @@ func TestASidecarWaitsForTheControlPlane(t *testing.T) {
 	}, func() any { return log })
 	startServer(t, controlOf(t, redis))
 	r.awaitReadiness(t, "the functions", func(ready readiness) bool { return ready.StoreError == "" })
-	tellRedis(t, redis, "FUNCTION FLUSH")
-	testkit.Await(t, "the functions are loaded again", func() bool { return tellRedis(t, redis, "FUNCTION LIST") != "*0\r\n" })
+	sendToRedis(t, redis, "FUNCTION FLUSH")
+	testkit.Await(t, "the functions are loaded again", func() bool { return sendToRedis(t, redis, "FUNCTION LIST") != "*0\r\n" })
 	r.awaitReadiness(t, "the functions again", func(ready readiness) bool { return ready.StoreError == "" })
 }
 
@@ -80,7 +80,7 @@ func startRedisWithUsers(t *testing.T) *storetest.RedisServer {
 	redis := storetest.StartRedis(t)
 	for line := range strings.Lines(storetest.RedisUsers(t, redisUsers)) {
 		if user, found := strings.CutPrefix(line, "user understudy"); found {
-			tellRedis(t, redis, "ACL SETUSER understudy"+quoteSelector(strings.TrimRight(user, "\n")))
+			sendToRedis(t, redis, "ACL SETUSER understudy"+quoteSelector(strings.TrimRight(user, "\n")))
 		}
 	}
 	return redis
@@ -154,11 +154,11 @@ func quoteSelector(rules string) string {
 	return before + ` "(` + selector + `"`
 }
 
-// TestUsersAreMadeAsDocumented runs the commands of deploy/README.md that make users.conf: a
+// TestUsersAreMadeAsDocumented runs the commands of deploy/redis.md that make users.conf: a
 // Redis takes it, and the users work with the passwords that the commands have written.
 func TestUsersAreMadeAsDocumented(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../deploy/README.md")
+	readme, err := os.ReadFile("../../deploy/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"understudy/authz/rehearsal"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/cmd/understudy/lifecycle"
+	"understudy/rego/change"
 	"understudy/rego/regotest"
 )
 
@@ -87,12 +88,15 @@ func (c *rehearsalConfig) check(check rule) {
 	check(0 < c.share && c.share <= 1, "rehearsal-share", "it is a number above 0 and up to 1, such as 0.25")
 }
 
+// rehearsalOverhead is that of [supervisor.Config]. Tests with the race detector set it.
+var rehearsalOverhead int
+
 // startRehearsals makes what starts the rehearsal process as soon as there is something to
 // do. It is closed with the server, after all that needs it.
 func (s *server) startRehearsals(closers *lifecycle.Closers) (err error) {
 	s.rehearsals, err = supervisor.New(supervisor.Config{
 		Build: version, Memory: lifecycle.RehearsalMemory(s.config.rehearsal.memory), Share: s.config.rehearsal.share,
-		Descriptors: s.grpcBodies.content, BodyMemory: s.config.bodyMemory, Logger: s.log, Meters: s.telemetry.Meters,
+		Descriptors: s.grpcBodies.content, BodyMemory: s.config.bodyMemory, Overhead: rehearsalOverhead, Logger: s.log, Meters: s.telemetry.Meters,
 	})
 	if err != nil {
 		return err
@@ -116,6 +120,11 @@ func (c compiler) Test(
 ) (regotest.Report, error) {
 	report, err := c.Supervisor.Test(ctx, p, limit, options)
 	return report, unavailable(err)
+}
+
+func (c compiler) Items(ctx context.Context, live, candidate *adminpb.Policy) (*change.List, error) {
+	list, err := c.Supervisor.Items(ctx, live, candidate)
+	return list, unavailable(err)
 }
 
 // unavailable turns the error of a process that is not there into that of the API.

@@ -8,7 +8,7 @@ import (
 )
 
 // TestAReportThatWantsMoreOfAStoppedPreview: requests were compared, and there will be no
-// more. Who waits for them is told, and how they come again.
+// more. Who waits for them gets a message that says so, and how they come again.
 func TestAReportThatWantsMoreOfAStoppedPreview(t *testing.T) {
 	t.Parallel()
 	o := operator{t, startServer(t, nil)}
@@ -19,7 +19,7 @@ func TestAReportThatWantsMoreOfAStoppedPreview(t *testing.T) {
 	if code := run(t.Context(), []string{"check", "--addr", o.r.bound["authz"], "--policy", demo.Policy, "--path", "/public/catalog"}, strings.NewReader(""), t.Output(), t.Output()); code != 0 {
 		t.Fatalf("the check ended with %d", code)
 	}
-	o.do("wait", tighter, "--require", "requests>=1")
+	o.do("wait", tighter, "--require", "requests>=1,changed>=0%")
 	o.do("stop", tighter)
 
 	var out, stderr strings.Builder

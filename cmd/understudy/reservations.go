@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -54,7 +52,7 @@ func (c *reservationConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.addr, "reservation-addr", reservationAddr, "where Blazar asks: host:port")
 	f.StringVar(&c.basePath, "reservation-base-path", "/", "what is before v1/check-create and the other paths of reservation checks")
 	f.StringSliceVar(&c.tokens, "reservation-token-file", nil, "a file with a token that Blazar may send; several for a rotation; they are read again when they change")
-	f.IntVar(&c.concurrency, "reservation-concurrency", 64, "reservation checks that may be under way, and ends of leases beside them; more are answered with 429, which is a denial to Blazar")
+	f.IntVar(&c.concurrency, "reservation-concurrency", 64, "reservation checks that may be under way, and ends of leases next to them; more are answered with 429, which is a denial to Blazar")
 	f.StringVar(&c.tls.Cert, "reservation-tls-cert", "", "a PEM file with the certificate chain of the port for reservation checks; it is read again when it changes")
 	f.StringVar(&c.tls.Key, "reservation-tls-key", "", "a PEM file with its key")
 	f.StringVar(&c.tls.ClientCA, "reservation-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed Blazar's certificate (mTLS)")
@@ -78,82 +76,72 @@ func (c *reservationConfig) check(served bool, check func(ok bool, flag, rule st
 	check(c.concurrency > 0, "reservation-concurrency", "it is a number above zero, such as 64")
 	check(c.tls.Complete(), "reservation-tls-cert", "it comes with --reservation-tls-key, and --reservation-tls-client-ca with both")
 	check(len(c.tokens) > 0 || loopback(c.addr), "reservation-addr",
-		"without a token whoever reaches the port is answered, so it listens on a loopback address; "+
+		"without a token anyone who reaches the port is answered, so it listens on a loopback address; "+
 			"for another one, add --reservation-token-file")
 }
 
-// reservationPort is the port on which Blazar asks. It is nil if that is not wanted.
+// reservationPort is the port on which Blazar asks. It implements part.
 type reservationPort struct {
+	*server
+	// authz has the sidecar that decides.
+	authz *authzPort
 	// handler answers. Its tokens are replaced while it runs.
 	handler *reservation.Handler
 	// http has handler, with the limits of the port.
 	http *http.Server
 	// tokens are read again as they are rotated; while they cannot be, the last ones stay.
 	tokens tokenfile.Files
-	// every is how often the files of the tokens are looked at.
-	every time.Duration
-	log   *slog.Logger
 }
 
-// openReservations opens the port, if it is wanted.
+// open opens the port.
 //
-// Whoever gets an answer here learns who may reserve what, so beyond this machine a token
+// Anyone who gets an answer here learns who may reserve what, so beyond this machine a token
 // is required; check has seen to that.
-func (s *server) openReservations(ctx context.Context) error {
-	c := s.config.reservations
-	if !c.on() {
-		return nil
-	}
-	p := &reservationPort{tokens: c.tokens, every: s.config.tlsReload, log: s.log}
+func (p *reservationPort) open(ctx context.Context) error {
+	c := p.config.reservations
+	p.tokens = c.tokens
 	tokens, err := p.tokens.Read()
 	if err != nil {
 		return command.Usage(err)
 	}
-	p.handler, err = reservation.New(s.sidecar, reservation.Config{
+	p.handler, err = reservation.New(p.authz.sidecar, reservation.Config{
 		Policy: authz.PolicyID(c.policy), Tokens: tokens, BasePath: c.basePath, Concurrency: c.concurrency,
-		Propagator: s.telemetry.Propagator, Tracer: s.reservationTracer(), Logger: s.log, Meters: s.telemetry.Meters,
+		Propagator: p.telemetry.Propagator, Tracer: p.tracer(), Logger: p.log, Meters: p.telemetry.Meters,
 	})
 	if err != nil {
 		return err
 	}
 	if len(tokens) == 0 {
-		s.log.Warn("whoever reaches the port for reservation checks is answered; --reservation-token-file asks for a token", "addr", c.addr)
+		p.log.Warn("anyone who reaches the port for reservation checks is answered; --reservation-token-file asks for a token", "addr", c.addr)
 	}
-	p.http = port.NewHTTP(p.handler, s.log)
-	if err := s.secureHTTP(p.http, "reservation", c.tls); err != nil {
+	p.http = port.NewHTTP(p.handler, p.log)
+	if err := p.secureHTTP(p.http, "reservation", c.tls); err != nil {
 		return err
 	}
 	p.http.ReadTimeout = reservationTimeout
 	p.http.MaxHeaderBytes = maxReservationHeader
 	p.http.IdleTimeout = reservationTimeout
-	s.reservation = p
-	return s.bind(ctx, "reservation", c.addr)
+	return p.bind(ctx, "reservation", c.addr)
 }
 
-// reservationTracer returns nil if there are no traces.
-func (s *server) reservationTracer() trace.Tracer {
-	if s.telemetry.Traces == nil {
+// tracer returns nil if there are no traces.
+func (p *reservationPort) tracer() trace.Tracer {
+	if p.telemetry.Traces == nil {
 		return nil
 	}
-	return s.telemetry.Traces.Tracer("understudy/reservation")
+	return p.telemetry.Traces.Tracer("understudy/reservation")
 }
 
-// run serves the port until it is drained, and follows its tokens until ctx is done.
-func (p *reservationPort) run(ctx context.Context, g *lifecycle.Group, l net.Listener) {
-	if p == nil {
-		return
-	}
-	g.Go("reservation", func() error { return serveHTTP(p.http, l) })
+// serve serves the port until it is drained, and follows its tokens until ctx is done.
+func (p *reservationPort) serve(ctx, _ context.Context, g *lifecycle.Group) {
+	g.Go("reservation", func() error { return serveHTTP(p.http, p.listeners["reservation"]) })
 	g.Go("reservation tokens", func() error {
-		p.tokens.Follow(ctx, p.every, p.log, p.handler.SetTokens)
+		p.tokens.Follow(ctx, p.config.tlsReload, p.log, p.handler.SetTokens)
 		return nil
 	})
 }
 
 // drain answers the calls under way and takes no more.
-func (p *reservationPort) drain(ctx context.Context) error {
-	if p == nil {
-		return nil
-	}
+func (p *reservationPort) drain(ctx context.Context, _ *lifecycle.Group) error {
 	return drainHTTP(ctx, "reservation", p.http)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -88,8 +90,8 @@ func TestAPortThatIsReservedRefuses(t *testing.T) {
 	for _, observe := range []bool{false, true} {
 		c := demoConfig(t.TempDir())
 		c.authzAddr, c.observe = testkit.FreeAddress(), observe
-		s := &server{config: c, listeners: make(map[string]net.Listener), bound: make(map[string]string)}
-		if err := s.reserveAuthz(t.Context()); err != nil {
+		s := &server{config: c, ports: newPorts(c.portsConfig, noop.NewMeterProvider(), slog.New(slog.DiscardHandler))}
+		if err := (&authzPort{server: s}).reserve(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		conn, err := net.Dial("tcp", s.bound["authz"])
@@ -99,7 +101,7 @@ func TestAPortThatIsReservedRefuses(t *testing.T) {
 		if err == nil {
 			_ = conn.Close()
 		}
-		if err := s.closeListeners(); err != nil {
+		if err := s.close(); err != nil {
 			t.Error(err)
 		}
 	}

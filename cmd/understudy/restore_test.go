@@ -29,8 +29,8 @@ func runCommand(t *testing.T, args ...string) (int, string, string) {
 	return code, out.String(), errs.String()
 }
 
-// tellRedis sends one command and returns the first line of the reply.
-func tellRedis(t *testing.T, server *storetest.RedisServer, command string) string {
+// sendToRedis sends one command and returns the first line of the reply.
+func sendToRedis(t *testing.T, server *storetest.RedisServer, command string) string {
 	t.Helper()
 	network, address := server.Address()
 	conn, err := net.Dial(network, address)
@@ -119,15 +119,15 @@ func (f *lostFleet) restore(t *testing.T, code int, says string, flags ...string
 // lose empties the Redis, and waits until all have noticed. They decide as before.
 func (f *lostFleet) lose(t *testing.T) {
 	t.Helper()
-	tellRedis(t, f.redis, "FLUSHALL")
+	sendToRedis(t, f.redis, "FLUSHALL")
 	for _, r := range f.live {
 		r.awaitMissing(t, "shop")
 		r.decides(t, 0, 7)
 	}
 }
 
-// settled waits until nothing is missing, and checks what a GET and a POST get then.
-func (f *lostFleet) settled(t *testing.T, get, post int32) {
+// restored waits until nothing is missing, and checks what a GET and a POST get then.
+func (f *lostFleet) restored(t *testing.T, get, post int32) {
 	t.Helper()
 	for _, r := range f.live {
 		r.awaitMissing(t)
@@ -162,7 +162,7 @@ func (f *lostFleet) restoreAll(t *testing.T) {
 		t.Errorf("--validate-only changed something: %d %s", code, body)
 	}
 	f.restore(t, command.ExitOK, "stored again: 1 policies")
-	f.settled(t, 0, 7)
+	f.restored(t, 0, 7)
 	if code, body := f.live[0].call(t, "admin", "GET", policies+"/shop/experiments/e1", ""); code != 200 || !strings.Contains(body, `"ACTIVE"`) {
 		t.Errorf("the experiment is %d %s", code, body)
 	}
@@ -192,7 +192,7 @@ func (f *lostFleet) beginAgain(t *testing.T) {
 func (f *lostFleet) acceptLoss(t *testing.T) {
 	t.Helper()
 	f.restore(t, command.ExitOK, "deleted: 1 policies", "--empty")
-	f.settled(t, 0, 0)
+	f.restored(t, 0, 0)
 	c := f.sidecar(t, "c")
 	c.awaitMissing(t)
 	c.decides(t, 0, 0)
@@ -210,7 +210,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestABoltFileIsLost removes the file of a stopped server; the snapshot is beside it.
+// TestABoltFileIsLost removes the file of a stopped server; the snapshot is next to it.
 func TestABoltFileIsLost(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "understudy.db")
@@ -258,7 +258,7 @@ func TestABoltFileIsLost(t *testing.T) {
 func TestRestoreTeachesWhatIsWrong(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	damaged := filepath.Join(t.TempDir(), "damaged")
-	if err := os.WriteFile(damaged, []byte("understudy snapshot 1\nno"), 0o600); err != nil {
+	if err := os.WriteFile(damaged, []byte("understudy snapshot 2\nno"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {

@@ -32,7 +32,7 @@ func (r *running) look(t *testing.T, session, accept string) *http.Response {
 	return response
 }
 
-// TestRevokedPrincipals: one file shuts out an owner, whoever is bound as everybody, a member of a
+// TestRevokedPrincipals: one file shuts out an owner, anyone who is bound as everybody, a member of a
 // group, who signs as Chef's clients do, a browser's session and the page that it looks at.
 func TestRevokedPrincipals(t *testing.T) {
 	issuer, alice := oidctest.New(t), signaturetest.Key()
@@ -54,7 +54,7 @@ func TestRevokedPrincipals(t *testing.T) {
 		if err := os.WriteFile(next, []byte(strings.Join(members, "\n")), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		certtest.Replace(t, next, file)
+		certtest.Replace(t, certtest.Renamed{From: next, To: file})
 	}
 	admin := []string{"--admin=" + r.bound["admin"], "--location=projects/p1/locations/l1"}
 	t.Setenv("UNDERSTUDY_TOKEN", token)
@@ -115,7 +115,7 @@ func TestRevokedPrincipals(t *testing.T) {
 	}
 	testkit.Await(t, "the log says who was refused, and that the file is gone", func() bool {
 		got := log.String()
-		return strings.Contains(got, "a revoked principal asks") && strings.Contains(got, "cannot be used; whoever was revoked stays so")
+		return strings.Contains(got, "a revoked principal asks") && strings.Contains(got, "cannot be used; principals that were revoked stay so")
 	}, func() any { return log })
 	counted := regexp.MustCompile(`understudy_authentications_total\{method="chef",[^}]*outcome="revoked"[^}]*} 1\n`)
 	if _, metrics := r.call(t, "health", "GET", "/metrics", ""); !counted.MatchString(metrics) || !strings.Contains(metrics, `source="revoked_file"`) {

@@ -23,9 +23,6 @@ import (
 	"understudy/cmd/understudy/terminal"
 )
 
-// version is set by the linker.
-var version = "dev"
-
 // run is the whole program but for the process: what main calls and tests start.
 //
 // A signal cancels the context of the command, which ends in its own time; the next one
@@ -75,7 +72,7 @@ previewed; it records where they differ; and a commit puts an experiment live on
 every sidecar at once.
 
 'understudy demo' shows all of it in ten seconds.`,
-		Version:                    version,
+		Version:                    thisBuild().Version,
 		SilenceUsage:               true,
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
@@ -84,13 +81,20 @@ every sidecar at once.
 	}
 	root.SetFlagErrorFunc(command.FlagError)
 	root.SetUsageFunc(command.GroupedUsage(cli.ConnectionFlags))
-	addGroup(root, "run", "Run it:", demo.New(serveDemo, executeForDemo), newServe(), cli.NewCheck(), cli.NewHealth(), storage.NewRestore())
+	addGroup(root, "run", "Run it:", demo.New(serveDemo, executeForDemo), newServe(), cli.NewCheck(), cli.NewHealth(), storage.NewRestore(), newVersion())
 	addGroup(root, "change", "Policies and experiments:", cli.PolicyCommands()...)
+	addGroup(root, "data", "Data apart from policies:", cli.NewData())
 	addGroup(root, "stages", "Stages, revisions and sidecars:", cli.StageCommands()...)
 	addGroup(root, "access", "Who may do what:", identity.Commands()...)
 	addGroup(root, "files", "Policies in files:", author.NewImport(), author.NewDiff(), author.NewTest(), author.NewReplay(), author.NewExplainCost(), author.NewLock(), cli.NewPush())
+	for _, extra := range extraCommands {
+		root.AddCommand(extra(root))
+	}
 	return root
 }
+
+// extraCommands are those of builds with a tag.
+var extraCommands []func(root *cobra.Command) *cobra.Command
 
 // addGroup adds commands that a help shows together.
 func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {

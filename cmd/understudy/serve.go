@@ -3,28 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"log/slog"
-	"net"
-	"net/http"
 
 	sdklog "go.opentelemetry.io/otel/sdk/log"
-	"google.golang.org/grpc"
-	grpchealth "google.golang.org/grpc/health"
 
-	"understudy/admin/authentication"
-	"understudy/admin/authentication/browser"
-	"understudy/admin/authentication/revocation"
-	"understudy/admin/rest"
-	"understudy/admin/settler"
-	"understudy/admin/ui"
 	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/supervisor"
-	"understudy/authz/sidecar"
 	"understudy/cmd/understudy/lifecycle"
-	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/storage"
 	"understudy/cmd/understudy/telemetry"
 )
@@ -66,7 +53,19 @@ func serve(
 	return s.run(ctx, ending)
 }
 
-// server is everything that listens in one process.
+// part is one of the things that the process serves: a port, or two, with what answers there. It
+// is opened once, and served if all parts could be opened.
+type part interface {
+	// open makes what answers, and binds the port.
+	open(ctx context.Context) error
+	// serve starts the goroutines of the part in the group, until ctx is done or the part is
+	// drained. following lasts until the ports are drained.
+	serve(ctx, following context.Context, g *lifecycle.Group)
+	// drain answers the calls under way, as long as ctx lasts, and takes no more.
+	drain(ctx context.Context, g *lifecycle.Group) error
+}
+
+// server is everything that listens in one process, and what its parts have in common.
 type server struct {
 	// config is what the flags say. It does not change.
 	config config
@@ -79,44 +78,14 @@ type server struct {
 	// panics counts and logs what panicked. One request may fail by a bug, and no other
 	// one.
 	panics *diagnostics.Panics
-	// bound :: authz, http-authz, reservation, admin, health → address.
-	bound map[string]string
-
 	// grpcBodies is how Envoy's requests are read, here and in the rehearsal process.
 	grpcBodies grpcBodies
 	// rehearsals is the process in which all is compiled and evaluated that is not live.
 	rehearsals *supervisor.Supervisor
-
-	// The sidecar and its ports, nil unless authz is enabled.
-	sidecar *sidecar.Sidecar
-	// The port for Envoy, all nil unless authz is enabled.
-	authz       *grpc.Server
-	authzHealth *grpchealth.Server
-	authzHTTP   *http.Server // nil if nobody asks over HTTP
-	// reservation is nil unless reservations are served.
-	reservation *reservationPort
-	// The admin API, nil unless admin is enabled.
-	admin *rest.API
-	ui    *ui.UI
-	// authentication finds who asks the admin API; nil if nothing is configured for that.
-	authentication *authentication.Authenticator
-	// revoked are refused by the admin API; nil if there is no such file.
-	revoked *revocation.List
-	// login gives browsers a session below /ui/; nil as authentication is.
-	login     *browser.Login
-	adminHTTP *http.Server
-	// settler keeps the evidence in the store; nil unless admin is enabled.
-	settler *settler.Settler
-	// The health port is always there: it is how a platform sees either half.
-	health     *health
-	healthHTTP *http.Server
-
-	// listeners :: as bound → what is bound and not yet served.
-	listeners map[string]net.Listener
-	// listening is closed when the gRPC port listens.
-	listening chan struct{}
-	// certificates are those of the ports that speak TLS.
-	certificates []*port.Certificates
+	*ports
+	// parts are those that are enabled; health is apart, since it is there to the end.
+	parts  []part
+	health *healthPort
 }
 
 // newServer opens the store, starts telemetry and binds the ports, of which none is served
@@ -142,9 +111,7 @@ func newServer(
 	if err != nil {
 		return nil, err
 	}
-	s := &server{
-		config: c, log: logger, telemetry: tel, store: st, bound: make(map[string]string), listening: make(chan struct{}),
-	}
+	s := &server{config: c, log: logger, telemetry: tel, store: st, ports: newPorts(c.portsConfig, tel.Meters, logger)}
 	if s.panics, err = diagnostics.NewPanics(logger, tel.Meters); err != nil {
 		return nil, err
 	}
@@ -156,62 +123,32 @@ func newServer(
 	if err := s.startRehearsals(closers); err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx, st); err != nil {
-		return nil, errors.Join(err, s.closeListeners())
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
 // open makes the parts that are enabled and binds their ports.
-func (s *server) open(ctx context.Context, st storage.Store) error {
-	s.listeners = make(map[string]net.Listener)
+func (s *server) open(ctx context.Context) error {
+	s.health = &healthPort{server: s}
 	if s.config.enabled("authz") {
-		if err := s.openAuthz(ctx, st); err != nil {
-			return err
-		}
-		if err := s.openReservations(ctx); err != nil {
-			return err
+		s.health.authz = &authzPort{server: s, listening: make(chan struct{})}
+		s.parts = append(s.parts, s.health.authz)
+		if s.config.reservations.on() {
+			s.parts = append(s.parts, &reservationPort{server: s, authz: s.health.authz})
 		}
 	}
 	if s.config.enabled("admin") {
-		if err := s.openAdmin(ctx, st); err != nil {
+		s.health.admin = &adminPort{server: s}
+		s.parts = append(s.parts, s.health.admin)
+	}
+	for _, p := range s.parts {
+		if err := p.open(ctx); err != nil {
 			return err
 		}
 	}
-	if err := s.bind(ctx, "health", s.config.healthAddr); err != nil {
-		return err
-	}
-	s.health = &health{config: s.config, bound: s.bound, sidecar: s.sidecar, revoked: s.revoked, listening: s.listening, metrics: s.telemetry.Page}
-	s.healthHTTP = port.NewHTTP(s.health.handler(), s.log)
-	// Nothing on it takes a body or lasts long.
-	s.healthHTTP.ReadTimeout, s.healthHTTP.WriteTimeout = port.HeaderTimeout, port.AnswerTimeout
-	return s.boundUnknown(s.healthHTTP, "health") // and nobody is asked who it is
-}
-
-// bind opens a port, and notes where it is: with :0 the system chooses. Its errors name
-// the flag.
-func (s *server) bind(ctx context.Context, name, addr string) error {
-	mode, err := parseMode(s.config.authzSocketMode)
-	if err != nil {
-		return fmt.Errorf("--authz-socket-mode: %w", err)
-	}
-	l, err := port.Listen(ctx, addr, mode)
-	if err != nil {
-		return fmt.Errorf("--%s-addr %s: %w", name, addr, err)
-	}
-	s.listeners[name] = l
-	s.bound[name] = port.AddressOf(l)
-	return nil
-}
-
-// closeListeners gives ports back that are bound and not served, after a start that
-// failed.
-func (s *server) closeListeners() error {
-	var errs []error
-	for _, l := range s.listeners {
-		errs = append(errs, l.Close())
-	}
-	return errors.Join(errs...)
+	return s.health.open(ctx)
 }
 
 // mayStart returns the error of a store that refuses this process, unless it can decide

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 
 	"understudy/cmd/understudy/lifecycle"
-	"understudy/cmd/understudy/storage"
 )
 
 // shutdownConfig is the time that a shutdown may take.
@@ -45,7 +44,7 @@ func (c *shutdownConfig) check(check rule) {
 // ports answer what they have; then the sidecar stops following. What follows the store
 // must not stop before: a request that is decided by yesterday's policy is a wrong
 // decision.
-func (s *server) run(ctx context.Context, ending *lifecycle.Ending) error {
+func (s *server) run(ctx context.Context, ending *lifecycle.Shutdown) error {
 	g, ctx := lifecycle.NewGroup(ctx)
 	defer g.Stop()
 	// The sidecar outlives the ports, so that what is asked last is decided too.
@@ -55,7 +54,7 @@ func (s *server) run(ctx context.Context, ending *lifecycle.Ending) error {
 
 	<-ctx.Done()
 	s.log.Info("shutting down")
-	s.drain()
+	s.leave()
 	ending.Begin()
 	err := s.shutdown(g, ending, stopFollowing)
 	parts, cancel := ending.Parts()
@@ -63,33 +62,15 @@ func (s *server) run(ctx context.Context, ending *lifecycle.Ending) error {
 	return errors.Join(g.Await(parts), err)
 }
 
-// start starts the parts that are there. following is the context of the sidecar.
+// start starts the parts. following is the context of the sidecar.
 //
-// Each part has a name, by which a failure or a part that does not end is reported.
+// Each goroutine has a name, by which a failure or one that does not end is reported.
 func (s *server) start(ctx, following context.Context, g *lifecycle.Group) {
-	if s.sidecar != nil {
-		g.Go("sidecar", func() error { return s.sidecar.Run(following) })
-		g.Go("authz", func() error { return s.serveAuthz(ctx) })
-		if s.authzHTTP != nil {
-			g.Go("http-authz", func() error { return serveHTTP(s.authzHTTP, s.listeners["http-authz"]) })
-		}
-		go s.becomeReady(following)
+	for _, p := range s.parts {
+		p.serve(ctx, following, g)
 	}
-	s.reservation.run(ctx, g, s.listeners["reservation"])
-	if s.admin != nil {
-		// Who stores policies asks whether they are kept; the user of a sidecar may not.
-		g.Go("store", func() error { storage.WarnOfRisks(ctx, s.store, s.log); return nil })
-		g.Go("functions", func() error { storage.KeepFunctions(ctx, s.store, s.log); return nil })
-		g.Go("admin", func() error { return serveHTTP(s.adminHTTP, s.listeners["admin"]) })
-		if s.authentication != nil {
-			g.Go("authentication", func() error { return s.authentication.Run(ctx, s.config.tlsReload) })
-		}
-		g.Go("settler", func() error { return s.settler.Run(ctx) })
-	}
-	for _, c := range s.certificates {
-		g.Go("certificates", func() error { return c.Run(ctx, s.config.tlsReload) })
-	}
-	g.Go("health", func() error { return serveHTTP(s.healthHTTP, s.listeners["health"]) })
+	s.follow(ctx, g)
+	s.health.serve(ctx, following, g)
 }
 
 // serveGRPC serves until the server is stopped, which may be before it began.
@@ -114,56 +95,31 @@ func serveHTTP(s *http.Server, l net.Listener) error {
 	return nil
 }
 
-// shutdown answers what is under way on all ports, then stops following.
-func (s *server) shutdown(g *lifecycle.Group, ending *lifecycle.Ending, stopFollowing func()) error {
+// shutdown answers what is under way on all ports, which have the same time, then stops
+// following. Health goes last.
+func (s *server) shutdown(g *lifecycle.Group, ending *lifecycle.Shutdown, stopFollowing func()) error {
 	ctx, cancel := ending.Requests()
 	defer cancel()
-	var errs []error
-	if s.sidecar != nil {
-		drained := make(chan error, 2)
-		go func() { drained <- s.drainHTTPAuthz(ctx) }()
-		go func() { drained <- s.reservation.drain(ctx) }()
-		s.drainAuthz(ctx, g)
-		errs = append(errs, <-drained, <-drained)
+	drained := make(chan error, len(s.parts))
+	for _, p := range s.parts {
+		go func() { drained <- p.drain(ctx, g) }()
 	}
-	if s.admin != nil {
-		s.admin.Drain()
-		s.ui.Drain()
-		errs = append(errs, drainHTTP(ctx, "admin", s.adminHTTP))
+	var errs []error
+	for range s.parts {
+		errs = append(errs, <-drained)
 	}
 	stopFollowing()
-	errs = append(errs, drainHTTP(ctx, "health", s.healthHTTP))
+	errs = append(errs, s.health.drain(ctx, g))
 	return errors.Join(errs...)
 }
 
-// drain says that the process is not ready any more, and leaves others the time to
+// leave says that the process is not ready any more, and leaves others the time to
 // see it: until then they still send requests here, which are answered.
-func (s *server) drain() {
-	s.health.draining.Store(true)
-	if s.sidecar != nil {
-		s.authzHealth.Shutdown()
-	}
+func (s *server) leave() {
+	s.health.leave()
 	if s.config.drainDelay > 0 {
 		s.log.Info("not ready any more; the ports stay open for a while", "delay", s.config.drainDelay)
 		time.Sleep(s.config.drainDelay)
-	}
-}
-
-// drainAuthz answers the checks under way. Those that take longer than ctx allows are
-// canceled, and the group waits for them: gRPC does so for good, and an evaluation need
-// not notice that it is canceled.
-func (s *server) drainAuthz(ctx context.Context, g *lifecycle.Group) {
-	answered := make(chan struct{})
-	g.Go("checks under way on the authz port", func() error {
-		s.authz.GracefulStop()
-		close(answered)
-		return nil
-	})
-	select {
-	case <-answered:
-	case <-ctx.Done():
-		s.log.Warn("calls that are still under way are canceled: three quarters of --shutdown-timeout are over", "port", "authz")
-		go s.authz.Stop()
 	}
 }
 

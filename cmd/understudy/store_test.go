@@ -141,14 +141,14 @@ func (r *running) decidesWhenReady(t *testing.T, get, post int32) {
 func TestAPasswordIsChanged(t *testing.T) {
 	t.Parallel()
 	redis := storetest.StartRedis(t)
-	tellRedis(t, redis, "ACL SETUSER app on >first ~* &* +@all")
+	sendToRedis(t, redis, "ACL SETUSER app on >first ~* &* +@all")
 	_, path := redis.Address()
 	file := filepath.Join(t.TempDir(), "snapshot")
 	configure := func(node string) func(*config) {
 		return func(c *config) { c.Store, c.SnapshotFile, c.node = "unix://app:first@"+path, file, node }
 	}
 	t.Run("before", func(t *testing.T) { startServer(t, configure("before")).preview(t) })
-	tellRedis(t, redis, "ACL SETUSER app resetpass >second")
+	sendToRedis(t, redis, "ACL SETUSER app resetpass >second")
 
 	t.Run("with a file", func(t *testing.T) {
 		r := startServer(t, configure("after"))
@@ -161,9 +161,9 @@ func TestAPasswordIsChanged(t *testing.T) {
 		if code, body := r.call(t, "admin", "GET", policies, ""); code != 503 {
 			t.Errorf("the admin API answers %d %s", code, body)
 		}
-		tellRedis(t, redis, "ACL SETUSER app resetpass >first")
+		sendToRedis(t, redis, "ACL SETUSER app resetpass >first")
 		r.awaitReadiness(t, "the store again", func(ready readiness) bool { return ready.StoreError == "" })
-		tellRedis(t, redis, "ACL SETUSER app resetpass >second")
+		sendToRedis(t, redis, "ACL SETUSER app resetpass >second")
 	})
 
 	t.Run("without a file", func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestRisksOfRedisAreWarnedOf(t *testing.T) {
 		{"CONFIG SET maxmemory-policy allkeys-lru", "noeviction", ""},
 		{"ACL SETUSER default -config", "is not known", "Redis may lose policies"},
 	} {
-		tellRedis(t, redis, step.command)
+		sendToRedis(t, redis, step.command)
 		st, err := storage.Open(c.Config)
 		if err != nil {
 			t.Fatal(err)

@@ -73,8 +73,8 @@ func TestNewConnectionsMeetTheNewCertificate(t *testing.T) {
 		t.Fatalf("met certificate %d, %v; want 1", serial, err)
 	}
 	next := ca.Server(t, "next", 2)
-	certtest.Replace(t, next.Cert, files.Cert)
-	certtest.Replace(t, next.Key, files.Key)
+	certtest.Replace(t, certtest.Renamed{From: next.Cert, To: files.Cert})
+	certtest.Replace(t, certtest.Renamed{From: next.Key, To: files.Key})
 	testkit.Await(t, "a new connection meets the new certificate", func() bool {
 		serial, err := met(t, r.dial(t, "authz", how))
 		if err != nil {
@@ -126,7 +126,7 @@ func TestClientsHaveToShowTheirCertificate(t *testing.T) {
 	if _, err := met(t, old); err != nil {
 		t.Fatal(err)
 	}
-	certtest.Replace(t, strangers.File, clients.File)
+	certtest.Replace(t, certtest.Renamed{From: strangers.File, To: clients.File})
 	testkit.Await(t, "a client of the authority before is refused", func() bool {
 		_, err := met(t, r.dial(t, "authz", envoy))
 		return err != nil

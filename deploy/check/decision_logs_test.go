@@ -22,7 +22,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown/builtins"
 	"github.com/sirupsen/logrus"
 
-	"understudy/authz/recorded"
+	"understudy/authz/logreader"
 )
 
 // opaModules are what the OPA of the tests decides and masks by.
@@ -118,15 +118,15 @@ func input(i int) any {
 }
 
 // read reads a file whole.
-func read(t *testing.T, file []byte) (p recorded.Parsed) {
+func read(t *testing.T, file []byte) (p logreader.Parsed) {
 	t.Helper()
-	scanner, err := recorded.NewScanner(bytes.NewReader(file))
+	scanner, err := logreader.NewScanner(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for {
 		record, err := scanner.Next()
-		broken := (*recorded.BrokenError)(nil)
+		broken := (*logreader.BrokenError)(nil)
 		switch {
 		case err == nil:
 			p.Parse(slices.Clone(record.Text))
@@ -180,7 +180,7 @@ type entry struct {
 	Erased, Masked                             []string
 }
 
-func about(t *testing.T, e recorded.Entry) entry {
+func about(t *testing.T, e logreader.Entry) entry {
 	t.Helper()
 	result, err := e.Result.Value()
 	if err != nil {

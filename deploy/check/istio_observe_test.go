@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// TestIstioObserverRefusesNobody: the filter asks the cluster that is added beside it,
+// TestIstioObserverRefusesNobody: the filter asks the cluster that is added next to it,
 // in the Pods that have an Understudy, and lets pass whatever comes of it. What Envoy
 // makes of both, a real one shows (envoy/e2e).
 func TestIstioObserverRefusesNobody(t *testing.T) {

@@ -401,7 +401,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	program = filepath.Join(folder, "understudy")
-	if output, err := testkit.CombinedOutput(exec.Command("go", "build", "-o", program, "understudy/cmd/understudy")); err != nil {
+	if output, err := testkit.CombinedOutput(exec.Command("go", "build", "-o", program, "../../cmd/understudy")); err != nil {
 		fmt.Fprintf(os.Stderr, "building the program: %v\n%s", err, output)
 		os.Exit(1)
 	}

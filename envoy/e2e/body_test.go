@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// settings runs an Envoy with the shipped listener and, beside it, one for each setting
+// settings runs an Envoy with the shipped listener and, next to it, one for each setting
 // of the filter that others may choose.
 func settings(t *testing.T, s *sidecar) *envoy {
 	t.Helper()

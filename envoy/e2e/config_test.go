@@ -115,7 +115,7 @@ func every(value any, visit func(node)) {
 }
 
 // move puts addresses in the place of a name and port of the file; several become
-// endpoints beside each other, as a name that resolves to them.
+// endpoints next to each other, as a name that resolves to them.
 func (c *config) move(t *testing.T, name string, port int, to ...string) *config {
 	t.Helper()
 	moved := 0

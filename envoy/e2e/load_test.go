@@ -36,7 +36,7 @@ type answerKind struct {
 // no processor busy.
 const (
 	connectionsOfLoad = 8
-	paceOfLoad        = 20 * time.Millisecond
+	requestInterval   = 20 * time.Millisecond
 )
 
 func newLoad(t *testing.T, address string) *load {
@@ -53,13 +53,13 @@ func (l *load) ask(address string, n int) {
 	transport := &http.Transport{}
 	client := &http.Client{Transport: transport, Timeout: testkit.Patience}
 	defer transport.CloseIdleConnections()
-	pace := time.NewTicker(paceOfLoad)
-	defer pace.Stop()
+	ticker := time.NewTicker(requestInterval)
+	defer ticker.Stop()
 	for i := n; ; i++ {
 		select {
 		case <-l.done:
 			return
-		case <-pace.C:
+		case <-ticker.C:
 		}
 		kind, path := answerKind{allowed: i%4 != 0}, "public"
 		if !kind.allowed {
@@ -97,7 +97,7 @@ func (l *load) stop() {
 	l.work.Wait()
 }
 
-// until waits until something is so, with requests beside it. It looks after every few
+// until waits until something is so, with requests next to it. It looks after every few
 // answers.
 func (l *load) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
@@ -168,7 +168,7 @@ func (l *load) outcome() (o outcome) {
 const (
 	hardlyAny = 1
 	few       = 5
-	// anyNumber is for a sidecar that has no other beside it.
+	// anyNumber is for a sidecar that has no other next to it.
 	anyNumber = 100
 )
 

@@ -36,7 +36,7 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	understudyProgram = filepath.Join(dir, "understudy")
-	build := exec.Command("go", "build", "-o", understudyProgram, "understudy/cmd/understudy")
+	build := exec.Command("go", "build", "-o", understudyProgram, "../../cmd/understudy")
 	if out, err := testkit.CombinedOutput(build); err != nil {
 		fmt.Fprintf(os.Stderr, "building understudy: %v\n%s", err, out)
 		return 1

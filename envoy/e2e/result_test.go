@@ -126,7 +126,7 @@ func logsTenant(t *testing.T) func(listener node) {
 	}
 }
 
-// tenant: what a policy has in its metadata is there for the access log, beside ours.
+// tenant: what a policy has in its metadata is there for the access log, next to ours.
 func tenant(t *testing.T, e *envoy) {
 	from := e.out.count()
 	ask(t, e.at["tenants"], "GET", "/edited/tenant", nil)

@@ -90,7 +90,7 @@ func TestHTTPService(t *testing.T) {
 }
 
 // TestShadowMode: what Envoy's own shadow_mode does with an answer, which
-// README.md warns of.
+// observe.md warns of.
 func TestShadowMode(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t)
@@ -107,6 +107,6 @@ func TestShadowMode(t *testing.T) {
 		t.Fatalf("an allow in shadow mode is answered %d", a.status)
 	}
 	if up.Header.Get("X-User") != "alice" || up.Header.Get("X-Secret") != "" || strings.Contains(up.Target, "debug") {
-		t.Errorf("in shadow mode an allow edits no more: the upstream got %s %v; README.md says that it does", up.Target, up.Header)
+		t.Errorf("in shadow mode an allow edits no more: the upstream got %s %v; observe.md says that it does", up.Target, up.Header)
 	}
 }

@@ -10,8 +10,8 @@
 //   - bounded: a cost is computed from the operands before the call, and beyond a limit
 //     there is no call. The tables in text.go, values.go and so on are those limits.
 //   - replaced: the work cannot be estimated from the operands. A function of ours does the
-//     same and looks at the deadline (templates, graphs), or takes smaller steps with a
-//     limit between them (JSON patches).
+//     same and looks at the deadline (templates, graphs), or follows the work before it is
+//     done (paths of graphs, schemas).
 //
 // Beyond a limit the evaluation as a whole fails: the error halts it. An error of a
 // built-in would make its expression undefined, so that `not f(x)` would be true
@@ -89,8 +89,13 @@ var replaced = map[string]func(original topdown.BuiltinFunc) topdown.BuiltinFunc
 	ast.RenderTemplate.Name:        renderTemplate,
 	ast.ReachableBuiltin.Name:      reachable,
 	ast.ReachablePathsBuiltin.Name: reachablePaths,
-	ast.JSONPatch.Name:             patch,
 	ast.WalkBuiltin.Name:           walk,
+	ast.JSONMatchSchema.Name: schemaChecked(ast.JSONMatchSchema.Name, func(o []*ast.Term) (schema, document *ast.Term) {
+		return o[1], o[0]
+	}),
+	ast.JSONSchemaVerify.Name: schemaChecked(ast.JSONSchemaVerify.Name, func(o []*ast.Term) (schema, document *ast.Term) {
+		return o[0], ast.InternedNullTerm
+	}),
 }
 
 func init() {

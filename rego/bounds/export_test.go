@@ -1,8 +1,10 @@
 package bounds
 
+import "slices"
+
 // Judged returns how many of the three groups a built-in is in.
 func Judged(name string) (groups int) {
-	for _, in := range []bool{free[name], bounded[name].cost != nil, replaced[name] != nil} {
+	for _, in := range []bool{slices.Contains(free, name), bounded[name].cost != nil, replaced[name] != nil} {
 		if in {
 			groups++
 		}
@@ -12,9 +14,7 @@ func Judged(name string) (groups int) {
 
 // Names returns all built-ins that are judged.
 func Names() (names []string) {
-	for name := range free {
-		names = append(names, name)
-	}
+	names = append(names, free...)
 	for name := range bounded {
 		names = append(names, name)
 	}

@@ -10,14 +10,18 @@ import (
 // copies these.
 const maxPaths = 250_000
 
-// eachVertex calls f for the vertices of an array or a set, until it returns true.
-func eachVertex(t *ast.Term, f func(*ast.Term) bool) {
+// eachVertex calls f for the vertices of an array or a set, until it returns true. It reports false for anything
+// else: OPA's function is called then, so that the error is OPA's own.
+func eachVertex(t *ast.Term, f func(*ast.Term) bool) bool {
 	switch v := t.Value.(type) {
 	case *ast.Array:
 		v.Until(f)
 	case ast.Set:
 		v.Until(f)
+	default:
+		return false
 	}
+	return true
 }
 
 // reachable does what graph.reachable does, but looks at each vertex once and at the
@@ -25,9 +29,6 @@ func eachVertex(t *ast.Term, f func(*ast.Term) bool) {
 func reachable(original topdown.BuiltinFunc) topdown.BuiltinFunc {
 	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		graph, ok := operands[0].Value.(ast.Object)
-		if !ok || !isVertices(operands[1]) {
-			return original(bctx, operands, iter)
-		}
 		seen, reached := ast.NewSet(), ast.NewSet()
 		var queue []*ast.Term
 		steps := 0
@@ -38,7 +39,9 @@ func reachable(original topdown.BuiltinFunc) topdown.BuiltinFunc {
 			}
 			return steps%256 == 0 && isCancelled(bctx)
 		}
-		eachVertex(operands[1], meet)
+		if !ok || !eachVertex(operands[1], meet) {
+			return original(bctx, operands, iter)
+		}
 		for ; len(queue) > 0; queue = queue[1:] {
 			if isCancelled(bctx) {
 				return cancelled(bctx, ast.ReachableBuiltin.Name)
@@ -52,22 +55,11 @@ func reachable(original topdown.BuiltinFunc) topdown.BuiltinFunc {
 	}
 }
 
-// isVertices reports whether OPA would take an operand for a list of vertices. For any
-// other, OPA's function is called, so that the error is OPA's own.
-func isVertices(t *ast.Term) bool {
-	switch t.Value.(type) {
-	case *ast.Array, ast.Set:
-		return true
-	}
-	return false
-}
-
 // reachablePaths follows the paths before OPA does, only to count: there may be as many
 // as there are ways to order the vertices.
 func reachablePaths(original topdown.BuiltinFunc) topdown.BuiltinFunc {
 	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
-		graph, ok := operands[0].Value.(ast.Object)
-		if ok && isVertices(operands[1]) {
+		if graph, ok := operands[0].Value.(ast.Object); ok {
 			p := &paths{graph: graph}
 			eachVertex(operands[1], p.follow)
 			if p.steps > maxPaths {

@@ -1,6 +1,10 @@
 package bounds
 
-import "github.com/open-policy-agent/opa/v1/ast"
+import (
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
 
 const (
 	// maxGraphQL is the longest query with its schema, in bytes.
@@ -28,16 +32,9 @@ func validated(operands []*ast.Term) (pairs int) {
 	if written(operands[:2]) > maxGraphQL {
 		return maxFieldPairs + 1
 	}
-	query := str(operands[0])
 	words := make(map[string]int)
-	for begin, i := 0, 0; i <= len(query); i++ {
-		if i < len(query) && isWord(query[i]) {
-			continue
-		}
-		if word := query[begin:i]; word != "" {
-			words[word]++
-		}
-		begin = i + 1
+	for word := range strings.FieldsFuncSeq(str(operands[0]), isNoPartOfWord) {
+		words[word]++
 	}
 	for _, n := range words {
 		pairs += n * n
@@ -47,6 +44,6 @@ func validated(operands []*ast.Term) (pairs int) {
 	return pairs + fragments*fragments*fragments
 }
 
-func isWord(c byte) bool {
-	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+func isNoPartOfWord(c rune) bool {
+	return c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 }

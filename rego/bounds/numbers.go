@@ -1,7 +1,8 @@
 package bounds
 
 import (
-	"math/big"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -83,108 +84,46 @@ func shifted(operands []*ast.Term) int {
 	if digits(operands[:1]) > MaxDigits {
 		return maxShift + 1
 	}
-	n, ok := operands[1].Value.(ast.Number)
-	if !ok {
-		return 0
-	}
-	shift, ok := n.Float64()
-	switch {
-	case !ok || shift > maxShift:
-		return maxShift + 1
-	case shift < 0:
-		return 0
-	}
-	return int(shift)
+	return int(max(0, min(double(operands[1]), maxShift+1)))
 }
 
-// ranged is how many numbers there are in a range. The distance is computed without a
-// sign, since that of the two ends may not fit into 63 bits.
+// ranged is about how many numbers there are in a range, and never less. Doubles are exact enough: what they
+// may be wrong by is added, which is nothing next to the limit for numbers of up to 18 digits.
 func ranged(operands []*ast.Term) int {
-	step := int64(1)
-	from, ok1 := int64Of(operands[0])
-	to, ok2 := int64Of(operands[1])
-	if !ok1 || !ok2 {
-		return rangedBig(operands)
-	}
+	from, to, step := double(operands[0]), double(operands[1]), 1.0
 	if len(operands) > 2 {
-		if s, ok := int64Of(operands[2]); ok && s > 0 {
-			step = s
-		}
+		step = max(step, double(operands[2]))
 	}
-	distance := uint64(to) - uint64(from)
-	if to < from {
-		distance = uint64(from) - uint64(to)
-	}
-	return int(min(distance/uint64(step), maxValues)) + 1
-}
-
-// rangedBig is ranged for numbers that do not fit into 64 bits. It first looks at how
-// long they are: to compute the distance of two numbers with a huge exponent is what
-// has to be prevented.
-func rangedBig(operands []*ast.Term) int {
-	if digits(operands) > MaxDigits {
+	size := math.Abs(from) + math.Abs(to)
+	if math.IsInf(size, 1) || math.IsInf(step, 1) {
 		return maxValues + 1
 	}
-	var numbers [2]*big.Int
-	for i := range numbers {
-		n, ok := operands[i].Value.(ast.Number)
-		if !ok {
-			return 0
-		}
-		f, _, err := big.ParseFloat(string(n), 10, 64, big.ToZero)
-		if err != nil {
-			return 0
-		}
-		if f.MantExp(nil) > 1<<17 {
-			return maxValues + 1
-		}
-		numbers[i], _ = f.Int(nil)
-	}
-	distance := new(big.Int).Sub(numbers[1], numbers[0])
-	distance.Abs(distance)
-	if len(operands) > 2 {
-		if n, ok := operands[2].Value.(ast.Number); ok {
-			if f, _, err := big.ParseFloat(string(n), 10, 64, big.ToZero); err == nil && f.Sign() > 0 && f.MantExp(nil) < 1<<17 {
-				if step, _ := f.Int(nil); step.Sign() > 0 {
-					distance.Quo(distance, step)
-				}
-			}
-		}
-	}
-	if !distance.IsInt64() {
-		return maxValues + 1
-	}
-	return int(min(distance.Int64(), maxValues)) + 1
+	return int(min((math.Abs(to-from)+size*0x1p-50)/step, maxValues)) + 1
 }
 
-func int64Of(t *ast.Term) (int64, bool) {
+// double is a number as a double, infinite if it is too large for one; 0 is what is no number.
+func double(t *ast.Term) float64 {
 	n, ok := t.Value.(ast.Number)
 	if !ok {
-		return 0, false
+		return 0
 	}
-	return n.Int64()
+	f, err := strconv.ParseFloat(string(n), 64)
+	if err != nil {
+		return math.Inf(1)
+	}
+	return f
 }
 
 // digitsIn is how many digits the long numbers in a text have together, or what may be
 // such: it looks at characters only, since the text is not parsed yet. Too many is on
 // the safe side.
 func digitsIn(s string) (total int) {
-	begin := -1
-	for i := range len(s) {
-		c := s[i]
-		if c >= '0' && c <= '9' || begin >= 0 && (c == '.' || c == 'e' || c == 'E' || c == '-' || c == '+') {
-			if begin < 0 {
-				begin = i
-			}
-			continue
-		}
-		if begin >= 0 {
-			total += Digits(s[begin:i])
-			begin = -1
-		}
-	}
-	if begin >= 0 {
-		total += Digits(s[begin:])
+	for number := range strings.FieldsFuncSeq(s, isNoPartOfNumber) {
+		total += Digits(strings.TrimLeft(number, ".eE+-"))
 	}
 	return total
+}
+
+func isNoPartOfNumber(c rune) bool {
+	return (c < '0' || c > '9') && c != '.' && c != 'e' && c != 'E' && c != '+' && c != '-'
 }

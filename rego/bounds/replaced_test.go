@@ -141,12 +141,14 @@ func TestPatches(t *testing.T) {
 func TestSchemas(t *testing.T) {
 	const treeSchema = `{"type": "object", "properties": {"value": {"type": "integer"}, "children": {"type": "array", "items": {"$ref": "#"}}}}`
 	for call, want := range map[string]string{
-		`json.match_schema({"value": 1, "children": [{"value": 2}, {"value": 3, "children": []}]}, ` + treeSchema + `)`:    "true",
-		`json.match_schema({"value": 1, "children": [{"value": "2"}]}, ` + treeSchema + `)`:                                "false",
-		`json.match_schema({"a": 1}, {"$ref": "#/definitions/x%79", "definitions": {"xy": {"$ref": "#/definitions/xy"}}})`: "bound",
-		`json.match_schema({"a": 1}, {"$id": "http://localhost/s", "allOf": [{"$ref": "http://localhost/s"}]})`:            "bound",
-		`json.match_schema({"a": 1}, {"$id": "http://localhost/s", "not": {"$ref": "s"}})`:                                 "bound",
-		`json.match_schema({"a": 1}, {"dependencies": {"a": {"$ref": "#"}}})`:                                              "bound",
+		`json.match_schema({"value": 1, "children": [{"value": 2}, {"value": 3, "children": []}]}, ` + treeSchema + `)`:            "true",
+		`json.match_schema({"value": 1, "children": [{"value": "2"}]}, ` + treeSchema + `)`:                                        "false",
+		`json.match_schema({"a": 1}, {"$ref": "#/definitions/x%79", "definitions": {"xy": {"$ref": "#/definitions/xy"}}})`:         "bound",
+		`json.match_schema({"a": 1}, {"$id": "http://localhost/s", "allOf": [{"$ref": "http://localhost/s"}]})`:                    "bound",
+		`json.match_schema({"a": 1}, {"$id": "http://localhost/s", "not": {"$ref": "s"}})`:                                         "bound",
+		`json.match_schema({"a": 1}, {"dependencies": {"a": {"$ref": "#"}}})`:                                                      "bound",
+		`json.match_schema({"a": 1}, json.marshal({"allOf": [{"$ref": "#"}]}))`:                                                    "bound",
+		`json.match_schema({"a": [{"b": 1}]}, {"properties": {"a": {"items": [{"$ref": "#/x"}]}}, "x": {"not": {"$ref": "#/x"}}})`: "bound",
 	} {
 		got, err := eval(t, "x := "+call+"[0]", nil)
 		result := fmt.Sprint(got.Value)

@@ -39,8 +39,7 @@ var _ = []struct{}{
 	bind(4<<10, bytesOfText, text, "rego.parse_module"),
 	bind(maxText, bytesOfText, dated, "time.format"),
 	bind(1000, bytesOfText, text, "units.parse", "units.parse_bytes"),
-	bind(maxValues, "parts", parts, "split"),
-	bind(maxValues, "parts", partsN, "strings.split_n"),
+	bind(maxValues, "parts", parts, "split", "strings.split_n"),
 	bind(maxCompared, "bytes × bytes", trimmed, "trim", "trim_left", "trim_right"),
 	bind(maxCompared, "bytes × bytes", found, "indexof"),
 	bind(maxCompared, "bytes × bytes", foundAll, "indexof_n"),
@@ -185,8 +184,6 @@ func parts(operands []*ast.Term) int {
 	}
 	return strings.Count(str(operands[0]), str(operands[1])) + 1
 }
-
-func partsN(operands []*ast.Term) int { return parts(operands) }
 
 // trimmed is how many characters are compared: each of the text with each of the cutset.
 func trimmed(operands []*ast.Term) int { return length(operands[0]) * length(operands[1]) }

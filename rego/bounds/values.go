@@ -2,6 +2,7 @@ package bounds
 
 import (
 	"math/bits"
+	"net/netip"
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -14,6 +15,8 @@ const (
 	maxValues = 100_000
 	// maxRead is how many values a built-in looks at.
 	maxRead = 500_000
+	// maxPatched bounds the work of json.patch.
+	maxPatched = 5_000_000
 
 	valuesOf = "values (64 bytes of text count as one)"
 )
@@ -31,6 +34,7 @@ var _ = []struct{}{
 	bind(maxRead*2, "comparisons", sorted, "sort"),
 	bind(maxRead, "comparisons", pairs, "strings.any_prefix_match", "strings.any_suffix_match"),
 	bind(maxValues/2, "comparisons", product, "net.cidr_contains_matches"),
+	bind(maxPatched, "operations × values, which each copy may double", patched, "json.patch"),
 	bind(maxValues, "addresses", addresses, "net.cidr_expand"),
 }
 
@@ -45,19 +49,17 @@ type weight struct {
 }
 
 // scale walks values until they are heavier than a limit. Scales are pooled, as their
-// two closures would otherwise be allocated for each call of a built-in.
+// closure would otherwise be allocated for each call of a built-in.
 type scale struct {
 	weight
 	most, depth int
-	// entry and element are methods, made once.
-	entry   func(key, value *ast.Term) bool
-	element func(*ast.Term) bool
+	// entry is a method, made once.
+	entry func(key, value *ast.Term) bool
 }
 
 var scales = sync.Pool{New: func() any {
 	s := &scale{}
 	s.entry = func(key, value *ast.Term) bool { return s.add(key) || s.add(value) }
-	s.element = s.add
 	return s
 }}
 
@@ -84,7 +86,7 @@ func weighed(terms []*ast.Term, most int) weight {
 func (s *scale) add(t *ast.Term) (enough bool) {
 	s.values++
 	if n := lengthOf(t); n > s.most-s.values {
-		// Not even looked at: sets are put in order by whoever looks at them.
+		// Not even looked at: sets are put in order by anyone who looks at them.
 		s.values += n
 		return true
 	}
@@ -97,33 +99,33 @@ func (s *scale) add(t *ast.Term) (enough bool) {
 			s.fractions++
 		}
 		s.digits += Digits(string(v))
-	case *ast.Array:
-		s.enter()
-		for i := range v.Len() {
-			if s.add(v.Elem(i)) {
-				break
-			}
-		}
-		s.depth--
-	case ast.Object:
-		s.enter()
-		v.Until(s.entry)
-		s.depth--
-	case ast.Set:
-		s.enter()
-		for _, element := range v.Slice() {
-			if s.add(element) {
-				break
-			}
-		}
+	case *ast.Array, ast.Object, ast.Set:
+		s.depth++
+		s.weight.depth = max(s.weight.depth, s.depth)
+		s.addElements(v)
 		s.depth--
 	}
 	return s.values > s.most || s.text > s.most*64
 }
 
-func (s *scale) enter() {
-	s.depth++
-	s.weight.depth = max(s.weight.depth, s.depth)
+// addElements adds what is in a collection until it is enough.
+func (s *scale) addElements(collection ast.Value) {
+	switch v := collection.(type) {
+	case *ast.Array:
+		for i := range v.Len() {
+			if s.add(v.Elem(i)) {
+				return
+			}
+		}
+	case ast.Object:
+		v.Until(s.entry)
+	case ast.Set:
+		for _, element := range v.Slice() {
+			if s.add(element) {
+				return
+			}
+		}
+	}
 }
 
 // size is how many values the operands are.
@@ -213,6 +215,28 @@ func product(operands []*ast.Term) int {
 	return max(lengthOf(operands[0]), 1) * max(lengthOf(operands[1]), 1)
 }
 
+// patched is at most how many values the operations of a patch go through, one after the other. Each copy may
+// double the document, so that sixty of them would not fit into any memory. A document that is too large to be
+// made is too large to be patched.
+func patched(operands []*ast.Term) int {
+	operations, ok := operands[1].Value.(*ast.Array)
+	if !ok {
+		return 0
+	}
+	values := size(operands[:2])
+	cost := max(values*operations.Len(), values*(maxPatched/maxValues))
+	for i := range operations.Len() {
+		if o, ok := operations.Elem(i).Value.(ast.Object); ok && cost <= maxPatched {
+			if name := o.Get(op); name != nil && name.Equal(copying) {
+				cost *= 2
+			}
+		}
+	}
+	return cost
+}
+
+var op, copying = ast.StringTerm("op"), ast.StringTerm("copy")
+
 // inArray is how many elements are compared to find an array in another.
 func inArray(array, other *ast.Term) int {
 	_, ok1 := array.Value.(*ast.Array)
@@ -236,9 +260,14 @@ func lengthOf(t *ast.Term) int {
 	return 0
 }
 
-// addresses is how many addresses a network has.
+// addresses is how many addresses a network has, as far as that matters; 0 for what is no network, which OPA's
+// function refuses at once.
 func addresses(operands []*ast.Term) int {
-	return networkSize(str(operands[0]))
+	prefix, err := netip.ParsePrefix(str(operands[0]))
+	if err != nil {
+		return 0
+	}
+	return 1 << min(prefix.Addr().BitLen()-prefix.Bits(), 20)
 }
 
 // TooLarge reports whether a value is larger than what a decision can be made of, as a

@@ -3,7 +3,7 @@
 // A bundle is an archive (tar.gz) or a folder with modules, data and a manifest. Reading
 // is bounded in files and bytes, follows no links, and verifies the signature of a signed
 // bundle before anything else of it is looked at. The result has Rego v1 alone: v0 is
-// refused, or translated. It is used by whoever imports policies, never for a decision.
+// refused, or translated. It is used by anyone who imports policies, never for a decision.
 package bundle
 
 import (
@@ -172,7 +172,7 @@ func manifestOf(content files) (*opabundle.Manifest, error) {
 	case len(names) == 0:
 		return &opabundle.Manifest{}, nil
 	case len(names) > 1:
-		return nil, refuse(names[1], "There is a second manifest, beside %s. Import one bundle at a time.", names[0])
+		return nil, refuse(names[1], "There is a second manifest, next to %s. Import one bundle at a time.", names[0])
 	}
 	manifest, err := decodeManifest(names[0], content[names[0]])
 	if err != nil {

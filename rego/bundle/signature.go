@@ -21,7 +21,7 @@ type VerificationKey struct {
 const keyID = "key"
 
 // verify holds a bundle to its signature. A signed bundle without a key is refused, not
-// taken as it is: whoever signed it expects that somebody looks. So is an unsigned one
+// taken as it is: anyone who signed it expects that somebody looks. So is an unsigned one
 // with a key, or removing the signature would be the way around it.
 func verify(content files, options Options) error {
 	names := content.ofKind(signaturesFile)
@@ -33,7 +33,7 @@ func verify(content files, options Options) error {
 	case len(names) == 0:
 		return refuse("", "The bundle is not signed, though there is a key to verify it with.")
 	case len(names) > 1:
-		return refuse(names[1], "There is a second signature, beside %s.", names[0])
+		return refuse(names[1], "There is a second signature, next to %s.", names[0])
 	case options.Key == nil:
 		return refuse(names[0], "The bundle is signed, and nothing is here to verify it with. "+
 			"Name the key with --verification-key, or pass --skip-verify.")

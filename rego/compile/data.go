@@ -32,8 +32,8 @@ func NewStore(data map[string]any) storage.Store {
 	return inmem.NewFromObjectWithOpts(shared, inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
 }
 
-// sharing makes terms of which no two are equal.
-type sharing struct {
+// termPool makes terms of which no two are equal.
+type termPool struct {
 	scalars map[any]shared
 	// composites :: the numbers of what is in an array or object, behind its kind → the term.
 	composites map[string]shared
@@ -45,13 +45,13 @@ type shared struct {
 	number uint64
 }
 
-func newSharing() *sharing {
-	return &sharing{scalars: make(map[any]shared), composites: make(map[string]shared)}
+func newSharing() *termPool {
+	return &termPool{scalars: make(map[any]shared), composites: make(map[string]shared)}
 }
 
 // of returns the one term of a value. ok is false for a value that is none of JSON, or a
 // number that OPA cannot read: that is left to the store.
-func (s *sharing) of(value any) (_ shared, ok bool) {
+func (s *termPool) of(value any) (_ shared, ok bool) {
 	switch v := value.(type) {
 	case *structpb.Value:
 		return s.message(v)
@@ -67,7 +67,7 @@ func (s *sharing) of(value any) (_ shared, ok bool) {
 }
 
 // message is of, for a value as the API has it, with no maps in between.
-func (s *sharing) message(value *structpb.Value) (shared, bool) {
+func (s *termPool) message(value *structpb.Value) (shared, bool) {
 	switch v := value.GetKind().(type) {
 	case *structpb.Value_StructValue:
 		return object(s, v.StructValue.GetFields())
@@ -79,7 +79,7 @@ func (s *sharing) message(value *structpb.Value) (shared, bool) {
 	return s.scalar(value.AsInterface())
 }
 
-func (s *sharing) scalar(value any) (shared, bool) {
+func (s *termPool) scalar(value any) (shared, bool) {
 	t, known := s.scalars[value]
 	if known {
 		return t, true
@@ -93,7 +93,7 @@ func (s *sharing) scalar(value any) (shared, bool) {
 	return t, true
 }
 
-func array[V any](s *sharing, values []V) (shared, bool) {
+func array[V any](s *termPool, values []V) (shared, bool) {
 	elements, key := make([]*ast.Term, len(values)), []byte{'['}
 	for i, value := range values {
 		t, ok := s.of(value)
@@ -105,7 +105,7 @@ func array[V any](s *sharing, values []V) (shared, bool) {
 	return s.composite(key, func() ast.Value { return ast.NewArray(elements...) }), true
 }
 
-func object[V any](s *sharing, values map[string]V) (shared, bool) {
+func object[V any](s *termPool, values map[string]V) (shared, bool) {
 	names := slices.AppendSeq(make([]string, 0, len(values)), maps.Keys(values))
 	slices.Sort(names)
 	pairs, key := make([][2]*ast.Term, len(names)), []byte{'{'}
@@ -122,7 +122,7 @@ func object[V any](s *sharing, values map[string]V) (shared, bool) {
 }
 
 // composite returns the term of an array or an object, which is made if it is the first one.
-func (s *sharing) composite(key []byte, make func() ast.Value) shared {
+func (s *termPool) composite(key []byte, make func() ast.Value) shared {
 	t, known := s.composites[string(key)]
 	if !known {
 		t = s.add(make())
@@ -132,8 +132,31 @@ func (s *sharing) composite(key []byte, make func() ast.Value) shared {
 }
 
 // add numbers a value that is not there yet.
-func (s *sharing) add(v ast.Value) shared {
+func (s *termPool) add(v ast.Value) shared {
 	return shared{ast.NewTerm(v), uint64(len(s.scalars) + len(s.composites))}
+}
+
+// Plain returns a value as the plain JSON that it stands for, with each number as JSON writes it.
+// Structpb's own AsInterface gives doubles, which OPA writes as 1e+06 where the author wrote 1000000;
+// then sprintf shows that and format_int fails.
+func Plain(value *structpb.Value) any {
+	switch v := value.GetKind().(type) {
+	case *structpb.Value_StructValue:
+		out := make(map[string]any, len(v.StructValue.GetFields()))
+		for name, value := range v.StructValue.GetFields() {
+			out[name] = Plain(value)
+		}
+		return out
+	case *structpb.Value_ListValue:
+		out := make([]any, len(v.ListValue.GetValues()))
+		for i, element := range v.ListValue.GetValues() {
+			out[i] = Plain(element)
+		}
+		return out
+	case *structpb.Value_NumberValue:
+		return Number(v.NumberValue)
+	}
+	return value.AsInterface()
 }
 
 // Number returns a json.Number: as JSON writes it. For what JSON has no number for, it is

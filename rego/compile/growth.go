@@ -69,6 +69,11 @@ func (g *growth) pair(a, b *ast.Term) {
 	case other:
 		g.made[y] = append(g.made[y], a)
 	}
+	g.pairParts(a, b)
+}
+
+// pairParts notes that the parts of two terms that are written in the same place are the same values.
+func (g *growth) pairParts(a, b *ast.Term) {
 	switch x := a.Value.(type) {
 	case *ast.Array:
 		if y, ok := b.Value.(*ast.Array); ok && x.Len() == y.Len() {

@@ -53,11 +53,17 @@ func NewError(problems []Problem) *Error {
 		problems = problems[:maxProblems]
 	}
 	for i := range problems {
-		if m := problems[i].Message; len(m) > MaxMessage {
-			problems[i].Message = strings.ToValidUTF8(m[:MaxMessage], "") + "…"
-		}
+		problems[i].Message = Cut(problems[i].Message, MaxMessage)
 	}
 	return &Error{problems}
+}
+
+// Cut is the beginning of a text, of at most so many bytes, with a mark of what is left out.
+func Cut(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	return strings.ToValidUTF8(text[:size], "") + "…"
 }
 
 // ProblemsIn turns an error of OPA about one file into problems.

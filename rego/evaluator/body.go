@@ -55,7 +55,7 @@ func (s scope) truth(t *ast.Term, next then) step {
 
 // holding compiles an expression that holds unless its value is false.
 func (s scope) holding(e source, next then) step {
-	at, following := s.place(Asked, e.from), next(s)
+	at, following := s.site(Asked, e.from), next(s)
 	return func(f *frame) signal {
 		if !f.m.test(at, opaque.Holds, e.expr(f)) {
 			return f.none()
@@ -126,7 +126,7 @@ func (s scope) or(or *ast.LogicalOr, next then) step {
 // for which it does not are not looked at.
 func (s scope) every(every *ast.Every, next then) step {
 	return s.values(every.Domain, source{}, func(s scope, domain source) step {
-		at := s.place(Elements, domain.from)
+		at := s.site(Elements, domain.from)
 		inner, key := s.declare(every.Key, domain.from.key())
 		inner, value := inner.declare(every.Value, domain.from.part())
 		inner.several = true
@@ -166,7 +166,7 @@ func (s scope) declare(t *ast.Term, from origin) (scope, int) {
 	if !ok {
 		s.unsupported("a pattern as a variable of every")
 	}
-	return s.binding(v, from), s.slot(v)
+	return s.binding(v, variable{from: from}), s.slot(v)
 }
 
 // mostElements is the length of the longest array of a request that is not forced to go through it.
@@ -174,7 +174,7 @@ const mostElements = 16
 
 // entries calls a function for each key of a collection with its value, in OPA's order, until it
 // returns another signal than more, which is returned. It reports false if there is no collection.
-func (m *machine) entries(at *place, v opaque.Value, visit func(key, value opaque.Value) signal) (signal, bool) {
+func (m *machine) entries(at *site, v opaque.Value, visit func(key, value opaque.Value) signal) (signal, bool) {
 	if _, known := v.Known(); !known && !v.FromTable() {
 		switch n, isArray := m.length(at, v); {
 		case m.err != nil:
@@ -187,7 +187,7 @@ func (m *machine) entries(at *place, v opaque.Value, visit func(key, value opaqu
 	if collection == nil {
 		return more, false
 	}
-	part := partOf(m.asks.Settled(v))
+	part := partOf(m.asks.Known(v))
 	switch c := collection.Value.(type) {
 	case *ast.Array:
 		return m.each(c.Len(), func(i int) signal { return visit(positionOf(i), part(c.Elem(i))) }), true
@@ -226,7 +226,7 @@ func (m *machine) each(n int, visit func(i int) signal) signal {
 }
 
 // elements is entries of an array that stays opaque.
-func (m *machine) elements(at *place, v opaque.Value, n int, visit func(key, value opaque.Value) signal) signal {
+func (m *machine) elements(at *site, v opaque.Value, n int, visit func(key, value opaque.Value) signal) signal {
 	return m.each(n, func(i int) signal {
 		position := opaque.Constant(ast.InternedTerm(i))
 		element := m.derive(at, opaque.GetKey, v, position)

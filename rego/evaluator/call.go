@@ -29,9 +29,10 @@ func (s scope) builtin(name string) (*ast.Builtin, topdown.BuiltinFunc) {
 		s.unsupported("the built-in " + name)
 	}
 	if OfChance(name) {
-		problem := newUnsupported(s.at, "the built-in "+name+", which may have another result for the same operands,")
-		problem.Impure = name
-		panic(problem)
+		unsupported(s.at, Impure, name)
+	}
+	if decl.Decl.Result() == nil {
+		s.unsupported("the built-in " + name + ", which has no result,")
 	}
 	if tokens.IsToken(name) {
 		function = tokens.Builtin(name)
@@ -49,7 +50,7 @@ func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
 	}
 	arity := decl.Decl.Arity()
 	operands, output := terms, (*ast.Term)(nil)
-	if len(terms) > arity && decl.Decl.Result() != nil {
+	if len(terms) > arity {
 		operands, output = terms[:arity], terms[arity]
 	}
 	from := s.originsOf(operands)
@@ -59,19 +60,16 @@ func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
 		if test == opaque.Member && slices.ContainsFunc(s.constantsOf(operands[1]), isNoList) {
 			kind = Whole // of which the test does not say whether something is in it
 		}
-		site.at = s.place(kind, from...)
+		site.at = s.site(kind, from...)
 		return s.callDirect(test, site, operands, output, next)
 	}
 	if isPure(name) {
 		site.pure = s.c.pure(name, function, arity)
 		site.at, site.from = s.derive(site.pure, from...)
 	} else {
-		site.at = s.place(Whole, from...)
+		site.at = s.site(Whole, from...)
 	}
 	if output == nil {
-		if decl.Decl.Result() == nil {
-			return s.holdingAlways(site, next)
-		}
 		return s.outputs(site, func(s scope, e source) step { return s.holding(e, next) })
 	}
 	return s.outputs(site, func(s scope, e source) step { return s.match(output, e, next) })
@@ -139,23 +137,12 @@ func (s scope) outputs(site *callSite, next thenValue) step {
 	}
 }
 
-// holdingAlways compiles the call of a built-in without a result.
-func (s scope) holdingAlways(site *callSite, next then) step {
-	following := next(s)
-	return func(f *frame) signal {
-		if !site.run(f) {
-			return f.none()
-		}
-		return following(f)
-	}
-}
-
 // callSite is one call of a built-in in the text of a policy.
 type callSite struct {
 	function topdown.BuiltinFunc
 	operands []expr
 	// at is where operands are forced or asked about, and from where the output comes from.
-	at   *place
+	at   *site
 	from origin
 	// pure is set if the output may stay opaque.
 	pure *opaque.Function

@@ -45,14 +45,14 @@ func (c *Compiler) newIndex() int {
 type definition struct {
 	id int
 	// problem is the first form in the rules that is not known.
-	problem *Unsupported
+	problem *Cause
 	// needs are the documents to which the rules refer.
 	needs []document
-	// places are where something is learned, and outcome where the values come from.
-	places  []*place
+	// sites are where something is learned, and outcome where the values come from.
+	sites   []*site
 	outcome union
 	// agree is where two of the values are compared.
-	agree *place
+	agree *site
 }
 
 func (d *definition) reached() *definition { return d }
@@ -66,20 +66,24 @@ func NewCompiler(compiler *ast.Compiler, data ast.Value) *Compiler {
 	}
 }
 
-// scope is a place in a body, while it is compiled.
+// scope is where in a body the compiler is.
 type scope struct {
 	*body
 	// bound are the variables that have a value there. It is not changed: what binds another
 	// one makes a copy.
-	bound map[ast.Var]bool
-	// columns :: variable → the constant array of which it has an element.
-	columns map[ast.Var]*ast.Array
-	// constants :: variable → the constants of which it has one.
-	constants map[ast.Var][]*ast.Term
-	// origins :: variable → where its value comes from.
-	origins map[ast.Var]origin
+	bound map[ast.Var]variable
 	// several says that what follows may be evaluated more than once.
 	several bool
+}
+
+// variable is what is known of a variable that has a value.
+type variable struct {
+	// from is where the value comes from.
+	from origin
+	// constants are those of which it is one; nil if that is not known.
+	constants []*ast.Term
+	// column is the constant array of which it is an element, nil if it is none.
+	column *ast.Array
 }
 
 // body is the body of a rule, while it is compiled.
@@ -89,7 +93,7 @@ type body struct {
 	*layout
 	// slots :: variable → where frames have its value.
 	slots map[ast.Var]int
-	// at is the place of the expression that is compiled.
+	// at is the site of the expression that is compiled.
 	at *ast.Location
 }
 
@@ -117,7 +121,7 @@ type source struct {
 func newScope(c *Compiler, d *definition, at *ast.Location) scope {
 	c.layouts++
 	b := &body{c: c, definition: d, layout: &layout{id: c.layouts - 1}, slots: make(map[ast.Var]int), at: at}
-	return scope{body: b, bound: map[ast.Var]bool{}, origins: map[ast.Var]origin{}}
+	return scope{body: b, bound: map[ast.Var]variable{}}
 }
 
 // slot returns where frames have the value of a variable.
@@ -142,43 +146,23 @@ func (b *body) closure() int {
 	return b.closures - 1
 }
 
-// binding returns the scope in which a variable has a value as well, which comes from somewhere.
-func (s scope) binding(v ast.Var, from origin) scope {
-	bound, origins := maps.Clone(s.bound), maps.Clone(s.origins)
-	bound[v], origins[v] = true, from
-	s.bound, s.origins = bound, origins
-	return s
+// has reports whether a variable has a value.
+func (s scope) has(v ast.Var) bool {
+	_, ok := s.bound[v]
+	return ok
 }
 
-// element returns the scope in which a variable has an element of a constant array.
-func (s scope) element(v ast.Var, array *ast.Array) scope {
-	columns := maps.Clone(s.columns)
-	if columns == nil {
-		columns = make(map[ast.Var]*ast.Array)
-	}
-	columns[v] = array
-	s.columns = columns
-	return s
-}
-
-// oneOf returns the scope in which a variable has one of some constants.
-func (s scope) oneOf(v ast.Var, constants []*ast.Term) scope {
-	if constants == nil {
-		return s
-	}
-	known := maps.Clone(s.constants)
-	if known == nil {
-		known = make(map[ast.Var][]*ast.Term)
-	}
-	known[v] = constants
-	s.constants = known
+// binding returns the scope in which a variable has a value as well.
+func (s scope) binding(v ast.Var, known variable) scope {
+	s.bound = maps.Clone(s.bound)
+	s.bound[v] = known
 	return s
 }
 
 // constantsOf returns the constants of which a term is one, nil if that is not known.
 func (s scope) constantsOf(t *ast.Term) []*ast.Term {
 	if v, ok := t.Value.(ast.Var); ok {
-		return s.constants[v]
+		return s.bound[v].constants
 	}
 	if isConstant(t) {
 		return []*ast.Term{t}
@@ -186,8 +170,8 @@ func (s scope) constantsOf(t *ast.Term) []*ast.Term {
 	return nil
 }
 
-// unsupported ends the compilation at this place.
-func (b *body) unsupported(form string) { unsupported(b.at, form) }
+// unsupported ends the compilation at this site.
+func (b *body) unsupported(form string) { unsupported(b.at, Interpreted, form) }
 
 // compiled calls a function that compiles the rules of a document, and notes a form that is
 // not known.
@@ -195,7 +179,7 @@ func (d *definition) compiled(compile func()) {
 	defer func() {
 		switch problem := recover().(type) {
 		case nil:
-		case *Unsupported:
+		case *Cause:
 			d.problem = problem
 		default:
 			panic(problem)

@@ -9,19 +9,16 @@ import (
 // complete is a rule with one value.
 type complete struct {
 	*definition
-	rules    []alternatives
-	fallback expr
-	// early says that the first body that holds is enough.
-	early bool
+	rules rules
 	once  once
 }
 
 func (c *Compiler) newComplete(def *definition, node *ast.TreeNode) *complete {
-	d := &complete{definition: def, early: earlyExit(node.Values)}
+	d := &complete{definition: def}
 	c.documents[node] = d
 	d.compiled(func() {
 		c.onlyChild(node)
-		d.rules, d.fallback = c.rules(def, node, nil, d.early)
+		d.rules = c.rules(def, node, nil)
 	})
 	return d
 }
@@ -29,12 +26,6 @@ func (c *Compiler) newComplete(def *definition, node *ast.TreeNode) *complete {
 // expr returns the value of the rule.
 func (d *complete) expr() expr {
 	return func(f *frame) opaque.Value {
-		return d.once.value(f.m, d.id, func() (opaque.Value, bool) {
-			value, ok := d.valueOf(d.rules, f.m, nil, d.early)
-			if value.IsNone() && d.fallback != nil {
-				value = d.fallback(f)
-			}
-			return value, ok
-		})
+		return d.once.value(f.m, d.id, func() (opaque.Value, bool) { return d.valueOf(d.rules, f.m, nil) })
 	}
 }

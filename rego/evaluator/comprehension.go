@@ -28,7 +28,7 @@ type collection struct {
 func (s scope) arrayComprehension(t *ast.Term, c *ast.ArrayComprehension) expr {
 	return s.comprehension(t, comprehension{c.Body, func(s scope) func(*frame, *collection) bool {
 		e, from := s.head(c.Term)
-		at := s.place(Whole, from)
+		at := s.site(Whole, from)
 		return func(f *frame, into *collection) bool {
 			v := f.m.force(at, e(f))
 			into.terms = append(into.terms, v)
@@ -40,7 +40,7 @@ func (s scope) arrayComprehension(t *ast.Term, c *ast.ArrayComprehension) expr {
 func (s scope) setComprehension(t *ast.Term, c *ast.SetComprehension) expr {
 	return s.comprehension(t, comprehension{c.Body, func(s scope) func(*frame, *collection) bool {
 		e, from := s.head(c.Term)
-		at := s.place(Whole, from)
+		at := s.site(Whole, from)
 		return func(f *frame, into *collection) bool {
 			v := f.m.force(at, e(f))
 			if v == nil {
@@ -65,7 +65,7 @@ func (s scope) objectComprehension(t *ast.Term, c *ast.ObjectComprehension) expr
 	lastWins := s.c.compiler.ComprehensionIndex(t) != nil
 	return s.comprehension(t, comprehension{c.Body, func(s scope) func(*frame, *collection) bool {
 		key, value := s.part(c.Key), s.part(c.Value)
-		at := s.place(Whole, s.originOf(c.Key), s.originOf(c.Value))
+		at := s.site(Whole, s.originOf(c.Key), s.originOf(c.Value))
 		return func(f *frame, into *collection) bool {
 			if into.object == nil {
 				into.object = ast.NewObject()
@@ -147,10 +147,10 @@ func (c comprehension) made(f *frame, of *collection) opaque.Value {
 // nothing in the index it is evaluated as others.
 func (s scope) indexed(keys []*ast.Term, c comprehension) expr {
 	id, outer, where := s.c.newIndex(), s.parts(keys), s.collected(c)
-	at := s.place(Whole, s.originsOf(keys)...)
+	at := s.site(Whole, s.originsOf(keys)...)
 	inner := newScope(s.c, s.definition, s.at)
 	run := inner.expressions(c.body, func(s scope) step {
-		values, add, at := s.parts(keys), c.adds(s), s.place(Whole, s.originsOf(keys)...)
+		values, add, at := s.parts(keys), c.adds(s), s.site(Whole, s.originsOf(keys)...)
 		return func(f *frame) signal {
 			if f.m.interrupted() || !add(f, f.m.indexes[id].at(all(f, at, values))) {
 				return fail
@@ -176,7 +176,7 @@ func (s scope) indexed(keys []*ast.Term, c comprehension) expr {
 }
 
 // all returns the contents of variables, which have values.
-func all(f *frame, at *place, variables []expr) []opaque.Value {
+func all(f *frame, at *site, variables []expr) []opaque.Value {
 	out := make([]opaque.Value, len(variables))
 	for i, e := range variables {
 		out[i] = opaque.Computed(f.m.force(at, e(f)))

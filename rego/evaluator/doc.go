@@ -5,11 +5,11 @@
 // evaluation runs the closures, with the values of variables in slots of a frame. OPA's
 // interpreter finds all of that out again in each evaluation, which takes several times as long.
 //
-// Its place in a decision rests on two rules:
+// Its part in a decision rests on two rules:
 //
 //   - What it does not know is not guessed. A path that can reach such a form has no [Query], but
 //     the reason, with file and line, and is evaluated by OPA.
-//   - OPA's errors are OPA's. An evaluation that ends in an error is [ErrUndecided], and whoever
+//   - OPA's errors are OPA's. An evaluation that ends in an error is [ErrUndecided], and anyone who
 //     asked has to ask OPA. The opposite may not happen: an evaluation here never leaves
 //     out a part that OPA evaluates, in which OPA might find an error. It may evaluate more, since
 //     an error that OPA does not find only costs time. So a body is left early only where OPA

@@ -44,7 +44,7 @@ func (s scope) below(node *ast.TreeNode, ref ast.Ref) expr {
 		value := s.childValue(child, append(slices.Clip(ref), key))
 		values, from = append(values, value.expr), append(from, value.from)
 	}
-	at := s.place(Whole, from...)
+	at := s.site(Whole, from...)
 	return func(f *frame) opaque.Value {
 		out := ast.NewObjectWithCapacity(len(keys))
 		for i, e := range values {

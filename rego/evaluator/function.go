@@ -11,10 +11,7 @@ import (
 // function is a rule with arguments.
 type function struct {
 	*definition
-	rules    []alternatives
-	fallback expr
-	// once says that the first body that holds is enough.
-	once bool
+	rules rules
 	// ordered says that a rule has else branches or a default, which count if others do not hold.
 	ordered bool
 	arity   int
@@ -23,14 +20,14 @@ type function struct {
 }
 
 func (c *Compiler) newFunction(def *definition, node *ast.TreeNode) *function {
-	d := &function{definition: def, once: earlyExit(node.Values), ordered: slices.ContainsFunc(node.Values, ordered), arity: len(node.Values[0].Head.Args)}
+	d := &function{definition: def, ordered: slices.ContainsFunc(node.Values, ordered), arity: len(node.Values[0].Head.Args)}
 	c.documents[node] = d
 	for _, a := range node.Values[0].Head.Args {
 		d.args = append(d.args, &union{name: c.written(a)})
 	}
 	d.compiled(func() {
 		c.onlyChild(node)
-		d.rules, d.fallback = c.rules(def, node, d.args, d.once)
+		d.rules = c.rules(def, node, d.args)
 	})
 	return d
 }
@@ -50,14 +47,8 @@ func (c *Compiler) written(t *ast.Term) string {
 
 // call returns the value for some arguments, which is worked out once in an evaluation. It keeps
 // the arguments.
-func (d *function) call(f *frame, at *place, args []opaque.Value) opaque.Value {
-	value, _ := f.m.documents[d.id].by.evaluated(f.m, at, args, func() (opaque.Value, bool) {
-		value, ok := d.valueOf(d.rules, f.m, args, d.once)
-		if value.IsNone() && d.fallback != nil {
-			value = d.fallback(f)
-		}
-		return value, ok
-	})
+func (d *function) call(f *frame, at *site, args []opaque.Value) opaque.Value {
+	value, _ := f.m.documents[d.id].by.evaluated(f.m, at, args, func() (opaque.Value, bool) { return d.valueOf(d.rules, f.m, args) })
 	return value
 }
 
@@ -70,7 +61,7 @@ func (s scope) callFunction(ref ast.Ref, terms []*ast.Term, next then) step {
 	for i, o := range from {
 		d.args[i].add(o)
 	}
-	at := s.eachPlace(Asked, from)
+	at := s.eachSite(Asked, from)
 	e := func(f *frame) opaque.Value {
 		values := make([]opaque.Value, len(args))
 		for i, a := range args {
@@ -84,7 +75,7 @@ func (s scope) callFunction(ref ast.Ref, terms []*ast.Term, next then) step {
 		return s.holding(source{expr: e, from: d.outcome.origin()}, next)
 	}
 	output := terms[d.arity]
-	if v, isVar := output.Value.(ast.Var); d.ordered && (!isVar || s.bound[v]) {
+	if v, isVar := output.Value.(ast.Var); d.ordered && (!isVar || s.has(v)) {
 		// OPA goes on to the else or the default then if the value before it is not the expected one, and
 		// takes what it finds there for the value of all later calls.
 		s.unsupported("a function with an else or a default that is called with an expected value")

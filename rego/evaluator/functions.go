@@ -3,7 +3,7 @@ package evaluator
 // functions are the built-ins whose value is a function of their operands alone. It is a list of what is
 // allowed, made by reading each of them, and not OPA's own flag, which misses some:
 // crypto.x509.parse_and_verify_certificates reads the clock. A policy that calls what is neither here nor of
-// the clock is evaluated by OPA, and its decisions are not kept. A test makes whoever brings in a new version
+// the clock is evaluated by OPA, and its decisions are not kept. A test makes anyone who brings in a new version
 // of OPA decide on each new built-in.
 var functions = setOf(
 	// comparisons and arithmetic

@@ -114,8 +114,8 @@ func (m *machine) ended(err error) bool {
 }
 
 // force returns the content of a value, nil if there is none or the evaluation has ended.
-func (m *machine) force(at *place, v opaque.Value) *ast.Term {
-	t, err := m.asks.At(&at.Place).Force(v)
+func (m *machine) force(at *site, v opaque.Value) *ast.Term {
+	t, err := m.asks.At(&at.Position).Force(v)
 	if m.ended(err) {
 		return nil
 	}
@@ -123,14 +123,14 @@ func (m *machine) force(at *place, v opaque.Value) *ast.Term {
 }
 
 // test asks for the outcome of a test of one value, which is yes or no.
-func (m *machine) test(at *place, test *opaque.Test, v opaque.Value) bool {
-	truth, err := m.asks.At(&at.Place).Test(test, v)
+func (m *machine) test(at *site, test *opaque.Test, v opaque.Value) bool {
+	truth, err := m.asks.At(&at.Position).Test(test, v)
 	return !m.ended(err) && truth == opaque.Yes
 }
 
 // ask asks for the outcome of a test of two values.
-func (m *machine) ask(at *place, test *opaque.Test, a, b opaque.Value) opaque.Truth {
-	truth, err := m.asks.At(&at.Place).Ask(test, a, b)
+func (m *machine) ask(at *site, test *opaque.Test, a, b opaque.Value) opaque.Truth {
+	truth, err := m.asks.At(&at.Position).Ask(test, a, b)
 	if m.ended(err) {
 		return opaque.Undefined
 	}
@@ -138,24 +138,24 @@ func (m *machine) ask(at *place, test *opaque.Test, a, b opaque.Value) opaque.Tr
 }
 
 // present reports whether there is a value.
-func (m *machine) present(at *place, v opaque.Value) bool { return m.test(at, opaque.Present, v) }
+func (m *machine) present(at *site, v opaque.Value) bool { return m.test(at, opaque.Present, v) }
 
 // length returns the length of an array; it reports false for anything else, and if the evaluation has ended.
-func (m *machine) length(at *place, v opaque.Value) (int, bool) {
-	n, isArray, err := m.asks.At(&at.Place).Length(v)
+func (m *machine) length(at *site, v opaque.Value) (int, bool) {
+	n, isArray, err := m.asks.At(&at.Position).Length(v)
 	return n, isArray && !m.ended(err)
 }
 
 // input returns what stands at a path of the input.
-func (m *machine) input(at *place, path opaque.Value) opaque.Value {
-	v, err := m.asks.At(&at.Place).Input(path)
+func (m *machine) input(at *site, path opaque.Value) opaque.Value {
+	v, err := m.asks.At(&at.Position).Input(path)
 	m.ended(err)
 	return v
 }
 
 // derive returns what a function makes of some values.
-func (m *machine) derive(at *place, f *opaque.Function, operands ...opaque.Value) opaque.Value {
-	v, err := m.asks.At(&at.Place).Derive(f, operands...)
+func (m *machine) derive(at *site, f *opaque.Function, operands ...opaque.Value) opaque.Value {
+	v, err := m.asks.At(&at.Position).Derive(f, operands...)
 	m.ended(err)
 	return v
 }

@@ -27,7 +27,7 @@ func (o *once) value(m *machine, id int, evaluate func() (opaque.Value, bool)) o
 	if !ok {
 		return opaque.Value{}
 	}
-	if !m.settles(uses, value) {
+	if !m.isConstant(uses, value) {
 		known.known, known.value = true, value
 		return value
 	}
@@ -36,9 +36,9 @@ func (o *once) value(m *machine, id int, evaluate func() (opaque.Value, bool)) o
 	return *o.constant.Load()
 }
 
-// settles reports whether a value depends on the program alone. One with numbers in an unusual form may
+// isConstant reports whether a value depends on the program alone. One with numbers in an unusual form may
 // depend on which equal arguments came first.
-func (m *machine) settles(uses int, value opaque.Value) bool {
+func (m *machine) isConstant(uses int, value opaque.Value) bool {
 	if m.err != nil || m.asks.Uses() != uses {
 		return false
 	}

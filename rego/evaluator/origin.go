@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -35,6 +36,9 @@ type facts struct {
 // variable reports whether the value is another one in another request.
 func (f facts) variable() bool { return f.opaque || f.raw || f.computed }
 
+// known reports whether the value can be nothing but what evaluations have computed.
+func (f facts) known() bool { return f.computed && !f.opaque && !f.raw && !f.position }
+
 // constant is the origin of what belongs to the program.
 func constant(text string) origin {
 	return func(resolver) facts { return facts{text: text, table: true} }
@@ -56,18 +60,12 @@ func made(f *opaque.Function, of []origin) origin {
 		texts := make([]string, len(of))
 		for i, o := range of {
 			operand := r.of(o)
-			texts[i] = operand.text
-			if operand.text == "" {
-				texts[i] = "…"
-			}
+			texts[i] = cmp.Or(operand.text, "…")
 			if i == 0 {
 				out.table = f.Part && operand.table
 			}
-			out.opaque, out.computed = out.opaque || operand.opaque, out.computed || operand.computed
-			if out.raw = out.raw || operand.raw; !f.Part || operand.raw {
-				out.clock += operand.clock
-			}
-			known = known || operand.computed && !operand.opaque && !operand.raw && !operand.position
+			out.madeOf(operand, f)
+			known = known || operand.known()
 		}
 		if f.Clock {
 			out.clock, out.raw = f.Name, len(of) == 0
@@ -77,6 +75,14 @@ func made(f *opaque.Function, of []origin) origin {
 		}
 		out.text = f.Text(texts...)
 		return out
+	}
+}
+
+// madeOf adds what a result has from one of the operands of a function.
+func (f *facts) madeOf(operand facts, by *opaque.Function) {
+	f.opaque, f.computed, f.raw = f.opaque || operand.opaque, f.computed || operand.computed, f.raw || operand.raw
+	if !by.Part || operand.raw {
+		f.clock += operand.clock
 	}
 }
 
@@ -123,32 +129,37 @@ func (r resolver) union(u *union) facts {
 	for _, o := range u.of {
 		one := r.of(o)
 		if one.opaque || one.raw {
-			switch out.text {
-			case "", one.text:
-				if out.text = one.text; strings.Contains(one.text, "(") {
-					out.text = u.name // which is shorter
-				}
-			default:
-				out.text = u.name
-			}
+			out.text = u.textWith(out.text, one.text)
 		}
-		out.opaque, out.computed, out.table = out.opaque || one.opaque, out.computed || one.computed, out.table && one.table
-		out.raw, out.root, out.position = out.raw || one.raw, out.root || one.root, out.position || one.position
-		if !strings.Contains(out.clock, one.clock) {
-			out.clock = one.clock
-		}
+		out.join(one)
 	}
-	if out.text == "" {
-		out.text = u.name
-	}
+	out.text = cmp.Or(out.text, u.name)
 	r[u] = out
 	return out
+}
+
+// textWith is the text of a union, to which a value with a text comes: that of all of its values, if they have the
+// same one and it is not long.
+func (u *union) textWith(before, one string) string {
+	if before != "" && before != one || strings.Contains(one, "(") {
+		return u.name
+	}
+	return one
+}
+
+// join adds what another value of a union may be.
+func (f *facts) join(one facts) {
+	f.opaque, f.computed, f.table = f.opaque || one.opaque, f.computed || one.computed, f.table && one.table
+	f.raw, f.root, f.position = f.raw || one.raw, f.root || one.root, f.position || one.position
+	if !strings.Contains(f.clock, one.clock) {
+		f.clock = one.clock
+	}
 }
 
 // originOf returns the origin of a term that is no reference.
 func (s scope) originOf(t *ast.Term) origin {
 	if v, ok := t.Value.(ast.Var); ok {
-		return s.origins[v]
+		return s.bound[v].from
 	}
 	switch {
 	case isConstant(t):
@@ -159,7 +170,7 @@ func (s scope) originOf(t *ast.Term) origin {
 	return func(r resolver) facts {
 		var out facts
 		ast.WalkVars(t, func(v ast.Var) bool {
-			out.computed = out.computed || r.of(s.origins[v]).variable()
+			out.computed = out.computed || r.of(s.bound[v].from).variable()
 			return out.computed
 		})
 		return out

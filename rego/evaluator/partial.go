@@ -15,8 +15,8 @@ type partial struct {
 	full []*branch
 	// once is the whole value.
 	once once
-	// keyed are the bodies with a key as their argument, nil if they cannot be asked for one.
-	keyed []alternatives
+	// keyed are the bodies with a key as their argument.
+	keyed rules
 	// key is where the keys come from by which it is asked.
 	key union
 }
@@ -67,14 +67,14 @@ func (d *partial) rule(c *Compiler, rule *ast.Rule, name int) {
 			return s.result(rule.Head.Value, false)
 		})
 	})
-	d.keyed = append(d.keyed, alternatives{{layout: keyed.layout, args: []int{slot}, run: run}})
+	d.keyed.all = append(d.keyed.all, alternatives{{layout: keyed.layout, args: []int{slot}, run: run}})
 }
 
 // adding returns the end of a body.
 func (d *partial) adding(s scope, of, is *ast.Term) step {
 	key, keyFrom := s.head(of)
 	value, valueFrom := s.head(is)
-	at := s.place(Whole, keyFrom, valueFrom)
+	at := s.site(Whole, keyFrom, valueFrom)
 	return func(f *frame) signal {
 		k, v := f.m.force(at, key(f)), f.m.force(at, value(f))
 		if k == nil || v == nil {
@@ -141,7 +141,7 @@ func (s scope) entry(d *partial, operand *ast.Term) source {
 	if d.isSet {
 		value = from
 	}
-	at := s.place(Asked, from)
+	at := s.site(Asked, from)
 	return source{from: value, expr: func(f *frame) opaque.Value {
 		k := key(f)
 		if k.IsNone() {
@@ -154,7 +154,7 @@ func (s scope) entry(d *partial, operand *ast.Term) source {
 		f.m.asks.Use() // whether the whole value is known already depends on the evaluation
 		args := []opaque.Value{k}
 		value, _ := known.by.evaluated(f.m, at, args, func() (opaque.Value, bool) {
-			value, ok := d.valueOf(d.keyed, f.m, args, false)
+			value, ok := d.valueOf(d.keyed, f.m, args)
 			if !value.IsNone() && d.isSet {
 				value = k
 			}

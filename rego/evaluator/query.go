@@ -14,7 +14,7 @@ type Query struct {
 	layout *layout
 	value  expr
 	// at is where its content is forced.
-	at *place
+	at *site
 	// compiler knows how many documents, layouts, paths and indexes there are.
 	compiler *Compiler
 	// pool has machines that have evaluated the path before.
@@ -23,7 +23,7 @@ type Query struct {
 
 // Compile compiles what a path can reach. If that has forms that are not known, there is no query,
 // but the first of them in each rule.
-func (c *Compiler) Compile(ref ast.Ref) (*Query, []*Unsupported) {
+func (c *Compiler) Compile(ref ast.Ref) (*Query, []Cause) {
 	def := &definition{}
 	var at *ast.Location
 	if rules := c.compiler.GetRulesExact(ref); len(rules) > 0 {
@@ -33,14 +33,14 @@ func (c *Compiler) Compile(ref ast.Ref) (*Query, []*Unsupported) {
 	q := &Query{definition: def, layout: s.layout, compiler: c}
 	def.compiled(func() {
 		s.reference(ref, source{}, func(s scope, e source) step {
-			q.value, q.at = e.expr, s.place(Whole, e.from)
+			q.value, q.at = e.expr, s.site(Whole, e.from)
 			return nil
 		})
 	})
-	var unknown []*Unsupported
+	var unknown []Cause
 	def.visit(make(map[*definition]bool), func(d *definition) {
 		if d.problem != nil {
-			unknown = append(unknown, d.problem)
+			unknown = append(unknown, *d.problem)
 		}
 	})
 	if len(unknown) > 0 {

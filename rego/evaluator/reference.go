@@ -1,8 +1,6 @@
 package evaluator
 
 import (
-	"slices"
-
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 	"github.com/open-policy-agent/opa/v1/util"
@@ -22,29 +20,31 @@ func (s scope) reference(ref ast.Ref, want source, next thenValue) step {
 	case ref[0].Equal(ast.InputRootDocument):
 		return s.inputReference(ref[1:], want, next)
 	}
-	if array := s.columns[head]; array != nil && len(ref) > 1 && isConstant(ref[1]) {
-		return s.column(array, ref[1], s.slot(head), ref[2:], want, next)
+	known := s.bound[head]
+	if known.column != nil && len(ref) > 1 && isConstant(ref[1]) {
+		return s.column(known.column, ref, want, next)
 	}
-	return s.operands(source{expr: s.variable(head), constants: s.constants[head], present: true, from: s.origins[head]}, ref[1:], want, opaque.GetKey, next)
+	return s.operands(source{expr: s.variable(head), constants: known.constants, present: true, from: known.from}, ref[1:], want, opaque.GetKey, next)
 }
 
-// column compiles the look-up of a constant key in the element of a constant array that is at a
-// slot, and of the rest in that: the values of all elements are looked up now.
-func (s scope) column(array *ast.Array, key *ast.Term, slot int, rest []*ast.Term, want source, next thenValue) step {
+// column compiles a reference that begins with a variable and a constant key, where the variable has an element of a
+// constant array: the values of all elements are looked up now.
+func (s scope) column(array *ast.Array, ref ast.Ref, want source, next thenValue) step {
+	slot, key := s.slot(ref[0].Value.(ast.Var)), ref[1]
 	terms, values := make([]*ast.Term, array.Len()), make([]opaque.Value, array.Len())
 	for i := range values {
 		terms[i] = opaque.Get(array.Elem(i), key)
 		values[i] = opaque.Constant(terms[i])
 	}
 	e := func(f *frame) opaque.Value { return values[f.positions[slot]] }
-	return s.operands(source{expr: e, constants: terms, from: constant(textOf(key))}, rest, want, opaque.GetKey, next)
+	return s.operands(source{expr: e, constants: terms, from: constant(textOf(key))}, ref[2:], want, opaque.GetKey, next)
 }
 
 // inputReference compiles a reference into the input.
 func (s scope) inputReference(operands []*ast.Term, want source, next thenValue) step {
 	path, n := s.c.vocabulary.Input(operands)
 	from := inputAt(operands[:n])
-	at := s.place(Read, from)
+	at := s.site(Read, from)
 	e := func(f *frame) opaque.Value { return f.m.input(at, path) }
 	return s.operands(source{expr: e, from: from}, operands[n:], want, opaque.GetKey, next)
 }
@@ -94,7 +94,7 @@ func lookUp(collection, key *ast.Term) (found *ast.Term, plain bool) {
 func (s scope) operands(from source, operands []*ast.Term, want source, get *opaque.Function, next thenValue) step {
 	for i, o := range operands {
 		if s.pattern(o) {
-			return s.enumerate(from, o, operands[i+1:], want, get, next)
+			return s.enumerate(from, operands[i:], want, get, next)
 		}
 		from = s.lookup(from, o, get)
 	}
@@ -118,59 +118,23 @@ func (s scope) lookup(from source, operand *ast.Term, get *opaque.Function) sour
 	}}
 }
 
-// enumerate compiles an operand without a value: what follows is tried with each key.
-func (s scope) enumerate(from source, operand *ast.Term, rest []*ast.Term, want source, get *opaque.Function, next thenValue) step {
-	key, value := s.temporary(), s.temporary()
-	_, isVar := operand.Value.(ast.Var)
-	last := len(rest) == 0 && want.expr != nil
-	at := s.place(Elements, from.from)
-	if !isVar || last {
-		forced := []origin{from.from}
-		if last && (from.constants == nil || slices.ContainsFunc(from.constants, isNoArray)) { // it may be a set
-			forced = append(forced, want.from)
-		}
-		at = s.eachPlace(Whole, forced)
+// enumerate compiles operands of which the first one has no value: what follows is tried with each key.
+func (s scope) enumerate(from source, operands []*ast.Term, want source, get *opaque.Function, next thenValue) step {
+	operand, rest := operands[0], operands[1:]
+	e := &enumeration{collection: from.expr, key: s.temporary(), value: s.temporary()}
+	_, e.isVar = operand.Value.(ast.Var)
+	if len(rest) == 0 {
+		e.want = want.expr
+	}
+	e.at = s.site(Elements, from.from)
+	if e.forces() {
+		e.at = s.eachSite(Whole, e.forced(from, want))
 	}
 	s.several = true
-	following := s.match(operand, source{expr: s.slotValue(key), present: true, from: from.from.key()}, func(s scope) step {
-		return s.operands(source{expr: s.slotValue(value), present: true, from: from.from.part()}, rest, want, get, next)
+	e.following = s.match(operand, source{expr: s.slotValue(e.key), present: true, from: from.from.key()}, func(s scope) step {
+		return s.operands(source{expr: s.slotValue(e.value), present: true, from: from.from.part()}, rest, want, get, next)
 	})
-	return func(f *frame) signal {
-		collection := from.expr(f)
-		if !isVar || last {
-			content := f.m.force(at, collection)
-			if content == nil {
-				return f.none()
-			}
-			if _, isArray := content.Value.(*ast.Array); isArray && !isVar {
-				return more // OPA binds positions to variables alone
-			}
-			if set, isSet := content.Value.(ast.Set); isSet && last {
-				return followElement(f, at, set, want.expr, key, value, following)
-			}
-		}
-		got, is := f.m.entries(at, collection, func(k, v opaque.Value) signal {
-			f.vars[key], f.vars[value] = k, v
-			return following(f)
-		})
-		if !is {
-			return f.none()
-		}
-		return got
-	}
-}
-
-// followElement goes on with the one element of a set that can be what is wanted.
-func followElement(f *frame, at *place, set ast.Set, want expr, key, value int, following step) signal {
-	wanted := want(f)
-	switch element := f.m.force(at, wanted); {
-	case element == nil:
-		return f.none()
-	case !set.Contains(element):
-		return more
-	}
-	f.vars[key], f.vars[value] = wanted, wanted
-	return following(f)
+	return e.run
 }
 
 // dataReference compiles a reference to what rules define, or to the base document. Which of
@@ -227,7 +191,7 @@ func (s scope) readNow(base, key *ast.Term) *ast.Term {
 func (s scope) eachElement(array *ast.Array, position ast.Var, next thenValue) step {
 	key, value := s.slot(position), s.temporary()
 	s.several = true
-	following := next(s.binding(position, constant("_")), source{
+	following := next(s.binding(position, variable{from: constant("_")}), source{
 		expr: s.slotValue(value), array: array, slot: value, constants: elementsOf(array), from: constant("_"),
 	})
 	return func(f *frame) signal {
@@ -259,7 +223,7 @@ func (s scope) ruleReference(node *ast.TreeNode, ref ast.Ref, position int, want
 		return s.operands(source{expr: d.expr(), from: d.outcome.origin()}, rest, want, opaque.GetKey, next)
 	case *partial:
 		s.need(d)
-		if len(rest) > 0 && d.keyed != nil && !s.pattern(rest[0]) {
+		if len(rest) > 0 && d.keyed.all != nil && !s.pattern(rest[0]) {
 			return s.operands(s.entry(d, rest[0]), rest[1:], want, opaque.GetKey, next)
 		}
 		return s.operands(source{expr: d.expr(), from: computed}, rest, want, opaque.GetKey, next)

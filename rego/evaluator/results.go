@@ -19,7 +19,7 @@ type result struct {
 
 // evaluated returns the value for some arguments, which is worked out once in an evaluation. It keeps the
 // arguments. The second result is false if the evaluation has ended.
-func (r *results) evaluated(m *machine, at *place, args []opaque.Value, evaluate func() (opaque.Value, bool)) (opaque.Value, bool) {
+func (r *results) evaluated(m *machine, at *site, args []opaque.Value, evaluate func() (opaque.Value, bool)) (opaque.Value, bool) {
 	if !m.usual(at, args) {
 		return opaque.Value{}, false
 	}
@@ -39,7 +39,7 @@ func (r *results) evaluated(m *machine, at *place, args []opaque.Value, evaluate
 }
 
 // usual reports whether all numbers in some values are in their usual form, and else ends the evaluation.
-func (m *machine) usual(at *place, values []opaque.Value) bool {
+func (m *machine) usual(at *site, values []opaque.Value) bool {
 	for _, v := range values {
 		if !m.test(at, opaque.Usual, v) {
 			m.giveUp(ErrUndecided)

@@ -41,6 +41,15 @@ func groundRefs(rules []*ast.Rule) bool {
 	return true
 }
 
+// rules are those of one name.
+type rules struct {
+	all []alternatives
+	// fallback is the value of the default rule.
+	fallback opaque.Value
+	// once says that the first body that holds is enough.
+	once bool
+}
+
 // alternatives are the bodies of one rule: its own, and those of its else branches, of which each
 // counts if none before it holds.
 type alternatives []*branch
@@ -77,37 +86,38 @@ func earlyExit(rules []*ast.Rule) bool {
 // onlyChild refuses a node that has rules below it as well: OPA puts their values together.
 func (c *Compiler) onlyChild(node *ast.TreeNode) {
 	if len(node.Children) > 0 {
-		unsupported(node.Values[0].Location, "rules below a rule")
+		unsupported(node.Values[0].Location, Interpreted, "rules below a rule")
 	}
 }
 
-// rules compiles the rules of a node, and the value of its default rule, nil if there is none.
-func (c *Compiler) rules(def *definition, node *ast.TreeNode, args []*union, once bool) (out []alternatives, fallback expr) {
+// rules compiles the rules of a node. Args are where their arguments come from.
+func (c *Compiler) rules(def *definition, node *ast.TreeNode, args []*union) (out rules) {
+	out.once = earlyExit(node.Values)
 	for _, rule := range node.Values {
 		if rule.Default {
-			fallback = newScope(c, def, rule.Location).fallback(rule.Head.Value)
+			out.fallback = newScope(c, def, rule.Location).fallback(rule.Head.Value)
 		} else {
-			out = append(out, c.alternatives(def, rule, args, once))
+			out.all = append(out.all, c.alternatives(def, rule, args, out.once))
 		}
 	}
 	def.agrees(c, node)
-	return out, fallback
+	return out
 }
 
-// agrees makes the place where two values of the rules of a node are compared.
+// agrees makes the site where two values of the rules of a node are compared.
 func (d *definition) agrees(c *Compiler, node *ast.TreeNode) {
 	s := newScope(c, d, node.Values[0].Location)
-	if d.agree = s.place(Whole); len(node.Values) > 1 {
-		d.agree = s.place(Whole, d.outcome.origin())
+	if d.agree = s.site(Whole); len(node.Values) > 1 {
+		d.agree = s.site(Whole, d.outcome.origin())
 	}
 }
 
 // fallback compiles the value of a default rule.
-func (s scope) fallback(t *ast.Term) expr {
+func (s scope) fallback(t *ast.Term) opaque.Value {
 	if !isConstant(t) {
 		s.unsupported("a default that is not constant")
 	}
-	return always(t)
+	return opaque.Constant(t)
 }
 
 // alternatives compiles a rule with its else branches. Args are where its arguments come from.
@@ -139,7 +149,7 @@ func (s scope) arguments(patterns []*ast.Term, slots []int, from []*union, next 
 
 // same reports whether a second value of a rule is the first one again. The numbers 1 and 1.0
 // are equal, but which of them OPA goes on with depends on who asks: that is left to OPA.
-func (m *machine) same(at *place, x, y opaque.Value) bool {
+func (m *machine) same(at *site, x, y opaque.Value) bool {
 	if x.Same(y) {
 		return true
 	}
@@ -163,9 +173,9 @@ func (m *machine) same(at *place, x, y opaque.Value) bool {
 func (s scope) result(t *ast.Term, once bool) step {
 	e, from := s.head(t)
 	s.outcome.add(from)
-	at := s.place(Whole)
+	at := s.site(Whole)
 	if s.several {
-		at = s.place(Whole, from)
+		at = s.site(Whole, from)
 	}
 	return func(f *frame) signal {
 		v := e(f)
@@ -209,8 +219,8 @@ func (b *branch) evaluate(m *machine, args []opaque.Value) (opaque.Value, bool) 
 
 // valueOf returns the value of some rules, of which all that have one must agree. The second
 // result is false if the evaluation has ended.
-func (d *definition) valueOf(rules []alternatives, m *machine, args []opaque.Value, once bool) (value opaque.Value, ok bool) {
-	for _, bodies := range rules {
+func (d *definition) valueOf(of rules, m *machine, args []opaque.Value) (value opaque.Value, ok bool) {
+	for _, bodies := range of.all {
 		for _, b := range bodies {
 			v, ok := b.evaluate(m, args)
 			if !ok {
@@ -228,9 +238,12 @@ func (d *definition) valueOf(rules []alternatives, m *machine, args []opaque.Val
 			}
 			break
 		}
-		if once && !value.IsNone() {
+		if of.once && !value.IsNone() {
 			break
 		}
+	}
+	if value.IsNone() {
+		value = of.fallback
 	}
 	return value, true
 }

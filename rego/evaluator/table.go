@@ -3,7 +3,7 @@ package evaluator
 import "understudy/rego/opaque"
 
 // table maps lists of values to values. Lists are equal if it is known that their values are. The zero table is
-// empty, and so is nil for who asks it.
+// empty.
 type table[V any] struct {
 	entries map[int][]entry[V]
 }
@@ -16,9 +16,6 @@ type entry[V any] struct {
 
 // find returns the value of a list, and whether the table has the list.
 func (t *table[V]) find(terms []opaque.Value) (value V, ok bool) {
-	if t == nil {
-		return value, false
-	}
 	for _, e := range t.entries[hash(terms)] {
 		if equalTerms(e.terms, terms) {
 			return e.value, true

@@ -50,7 +50,7 @@ func (s scope) value(t *ast.Term) expr {
 }
 
 func (s scope) variable(v ast.Var) expr {
-	if !s.bound[v] {
+	if !s.has(v) {
 		s.unsupported("a variable without a value")
 	}
 	slot := s.slot(v)
@@ -96,7 +96,7 @@ func (s scope) array(a *ast.Array) expr {
 
 // collection compiles a collection that is made of the contents of its elements.
 func (s scope) collection(terms []*ast.Term, of func(...*ast.Term) *ast.Term) expr {
-	elements, at := s.parts(terms), s.place(Whole, s.originsOf(terms)...)
+	elements, at := s.parts(terms), s.site(Whole, s.originsOf(terms)...)
 	return func(f *frame) opaque.Value {
 		values, terms := make([]opaque.Value, len(elements)), make([]*ast.Term, len(elements))
 		for i, e := range elements {
@@ -122,7 +122,7 @@ func (s scope) object(o ast.Object) expr {
 		keys, values = append(keys, s.part(k)), append(values, s.part(v))
 		from = append(from, s.originOf(k), s.originOf(v))
 	})
-	at := s.place(Whole, from...)
+	at := s.site(Whole, from...)
 	return func(f *frame) opaque.Value {
 		out, parts := ast.NewObjectWithCapacity(len(keys)), make([]opaque.Value, 0, 2*len(keys))
 		for i := range keys {

@@ -37,11 +37,11 @@ func isReference(t *ast.Term) bool {
 func (s scope) pattern(t *ast.Term) bool {
 	switch v := t.Value.(type) {
 	case ast.Var:
-		return !s.bound[v]
+		return !s.has(v)
 	case *ast.Array, ast.Object, ast.Set:
 		open := false
 		ast.WalkVars(t, func(v ast.Var) bool {
-			open = open || !s.bound[v]
+			open = open || !s.has(v)
 			return open
 		})
 		return open
@@ -84,7 +84,7 @@ func (s scope) unifyElements(a, b *ast.Array, i int, next then) step {
 func (s scope) match(pattern *ast.Term, e source, next then) step {
 	switch p := pattern.Value.(type) {
 	case ast.Var:
-		if !s.bound[p] {
+		if !s.has(p) {
 			return s.bind(p, e, next)
 		}
 	case ast.Ref:
@@ -109,13 +109,13 @@ func (s scope) match(pattern *ast.Term, e source, next then) step {
 
 // bind compiles an assignment.
 func (s scope) bind(v ast.Var, e source, next then) step {
-	slot, bound := s.slot(v), s.binding(v, e.from).oneOf(v, e.constants)
+	slot, bound := s.slot(v), s.binding(v, variable{e.from, e.constants, e.array})
 	if e.array != nil {
 		return bound.bindElement(v, e, next)
 	}
 	at := nowhere
 	if !e.present {
-		at = s.place(Asked, e.from)
+		at = s.site(Asked, e.from)
 	}
 	following := next(bound)
 	return func(f *frame) signal {
@@ -132,7 +132,7 @@ func (s scope) bind(v ast.Var, e source, next then) step {
 // it later is known by its position.
 func (s scope) bindElement(v ast.Var, e source, next then) step {
 	slot := s.slot(v)
-	following := next(s.element(v, e.array))
+	following := next(s)
 	return func(f *frame) signal {
 		f.positions[slot] = f.positions[e.slot]
 		f.vars[slot] = e.expr(f)
@@ -145,7 +145,7 @@ func (s scope) slotValue(slot int) expr { return func(f *frame) opaque.Value { r
 
 // hold compiles a term that is evaluated once, and used more than once by what follows.
 func (s scope) hold(e source, next thenValue) step {
-	slot, at := s.temporary(), s.place(Asked, e.from)
+	slot, at := s.temporary(), s.site(Asked, e.from)
 	following := next(s, source{expr: s.slotValue(slot), from: e.from})
 	return func(f *frame) signal {
 		value := e.expr(f)
@@ -161,7 +161,7 @@ func (s scope) hold(e source, next thenValue) step {
 func (s scope) equal(a, b source, next then) step {
 	s.c.vocabulary.AddTexts(opaque.Equal, a.constants...)
 	s.c.vocabulary.AddTexts(opaque.Equal, b.constants...)
-	at, following := s.place(Asked, a.from, b.from), next(s)
+	at, following := s.site(Asked, a.from, b.from), next(s)
 	return func(f *frame) signal {
 		x := a.expr(f)
 		if x.IsNone() {
@@ -177,7 +177,7 @@ func (s scope) equal(a, b source, next then) step {
 // matchArray compiles an array with open variables.
 func (s scope) matchArray(pattern *ast.Array, e source, next then) step {
 	slot, length := s.temporary(), opaque.Constant(ast.InternedTerm(pattern.Len()))
-	at, following := s.place(Asked, e.from), s.matchElements(pattern, slot, 0, e.from, next)
+	at, following := s.site(Asked, e.from), s.matchElements(pattern, slot, 0, e.from, next)
 	return func(f *frame) signal {
 		value := e.expr(f)
 		if f.m.ask(at, opaque.HasLength, value, length) != opaque.Yes {
@@ -202,7 +202,7 @@ func (s scope) matchElements(pattern *ast.Array, slot, i int, whole origin, next
 
 // matchObject compiles an object with open variables, of which none is in a key.
 func (s scope) matchObject(pattern ast.Object, e source, next then) step {
-	slot, at := s.temporary(), s.place(Whole, e.from)
+	slot, at := s.temporary(), s.site(Whole, e.from)
 	following := s.matchFields(pattern, pattern.Keys(), slot, e.from, next)
 	return func(f *frame) signal {
 		value := e.expr(f)

@@ -3,7 +3,7 @@ package explain
 import "slices"
 
 // alone explains by the candidate's trace alone why the rules that were asked for are not
-// true: the live policy tells nothing of them.
+// true: the live policy says nothing of them.
 func (c *comparer) alone(names []string) {
 	for _, name := range names {
 		c.whyNot(name)
@@ -11,7 +11,7 @@ func (c *comparer) alone(names []string) {
 }
 
 // aloneBelow explains an expression that failed, which the live policy does not have, by
-// the rules that it refers to. It reports whether that tells more.
+// the rules that it refers to. It reports whether that adds a cause.
 func (c *comparer) aloneBelow(e Part) (found bool) {
 	for _, name := range e.Rules {
 		if e.Negated && slices.Contains(e.Asked, name) || holdsMany(c.candidate[name]) {
@@ -37,10 +37,10 @@ func holdsMany(rules []Rule) bool {
 // why explains a rule that is true by the bodies that are.
 func (c *comparer) why(name string) bool {
 	before := len(c.leaves)
-	if c.told[name] {
+	if c.explained[name] {
 		return false
 	}
-	c.told[name] = true
+	c.explained[name] = true
 	for _, r := range c.candidate[name] {
 		if r.Held && !r.Default {
 			c.newBody(r)
@@ -52,10 +52,10 @@ func (c *comparer) why(name string) bool {
 // whyNot explains a rule that is not true by the body of which most was true, or by all
 // bodies if none of them got anywhere.
 func (c *comparer) whyNot(name string) bool {
-	if c.told[name] {
+	if c.explained[name] {
 		return false
 	}
-	c.told[name] = true
+	c.explained[name] = true
 	before, farthest := len(c.leaves), -1
 	for _, r := range c.candidate[name] {
 		if r.Held && !r.Default {

@@ -13,10 +13,10 @@ const maxCauses = 3
 // deepest down, in the rules that allowed it in the live policy; for an allowance the new
 // expressions of the body that allowed it. What follows the first are the expressions above
 // it that led there, or others. An expression that the candidate does not have any more is
-// one of the live policy. Where the traces tell of no difference, such as of rules that the
+// one of the live policy. Where the traces have no difference, such as of rules that the
 // live policy does not ask, the candidate's alone says what failed, if anything did.
 func Compare(live, candidate Trace) []Expression {
-	c := &comparer{live: byName(live), candidate: byName(candidate), compared: make(map[string]bool), told: make(map[string]bool)}
+	c := &comparer{live: byName(live), candidate: byName(candidate), compared: make(map[string]bool), explained: make(map[string]bool)}
 	for _, name := range union(live.Roots, candidate.Roots) {
 		c.compare(name, true)
 	}
@@ -53,9 +53,9 @@ func union(a, b []string) []string {
 // comparer goes down from the rules that were asked for.
 type comparer struct {
 	live, candidate map[string][]Rule
-	// compared are the names whose rules were compared; told those that were explained by
+	// compared are the names whose rules were compared; explained those that were explained by
 	// the candidate alone.
-	compared, told map[string]bool
+	compared, explained map[string]bool
 	// leaves are the causes, way the expressions that lead to them, the nearest first.
 	leaves, way []Expression
 }
@@ -181,20 +181,33 @@ func has(r Rule, p Part) bool {
 func (c *comparer) pair(p couple, asked bool) {
 	l, r := p.live, p.candidate
 	switch {
-	case l != nil && l.Default || r != nil && r.Default:
+	case p.isDefault():
 	case r == nil:
-		if l.Held && (asked || !l.plain()) {
+		if l.counts(asked) {
 			c.leaf(l.File, l.whole(), true)
 		}
 	case l == nil:
-		if r.Held && (asked || !r.plain()) {
+		if r.counts(asked) {
 			c.newBody(*r)
 		}
-	case l.Held && r.Missed && (!r.Held || !l.Missed):
+	case l.failsAs(*r):
 		c.lost(*l, *r)
-	case r.Held && l.Missed && (!l.Held || !r.Missed):
+	case r.failsAs(*l):
 		c.gained(*l, *r)
 	}
+}
+
+// isDefault reports whether one of the two is a default.
+func (p couple) isDefault() bool {
+	return p.live != nil && p.live.Default || p.candidate != nil && p.candidate.Default
+}
+
+// counts reports whether it matters that the other policy does not have the rule. Asked is that of compare.
+func (r Rule) counts(asked bool) bool { return r.Held && (asked || !r.plain()) }
+
+// failsAs reports whether the rule holds, and does not as it is in the other policy.
+func (r Rule) failsAs(other Rule) bool {
+	return r.Held && other.Missed && (!other.Held || !r.Missed)
 }
 
 // whole stands for a rule as such.

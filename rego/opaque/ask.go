@@ -5,7 +5,7 @@ import "github.com/open-policy-agent/opa/v1/ast"
 // Force returns the content of a value, which is not opaque from here on; nil if there is no value.
 func (e *Evaluation) Force(v Value) (*ast.Term, error) {
 	e.use(v)
-	v = e.Settled(v)
+	v = e.Known(v)
 	if !v.opaque() {
 		return v.term, nil
 	}
@@ -13,7 +13,7 @@ func (e *Evaluation) Force(v Value) (*ast.Term, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	if !e.recording {
+	if !e.recorder.on {
 		c.forced = true
 		return c.term, nil
 	}
@@ -36,15 +36,15 @@ func (e *Evaluation) Ask(test *Test, a, b Value) (Truth, error) {
 	}
 	e.use(a)
 	e.use(b)
-	a, b = e.Settled(a), e.Settled(b)
+	a, b = e.Known(a), e.Known(b)
 	switch {
 	case a.IsNone() || b.IsNone():
 		return test.absent, nil
 	case !a.opaque() && !b.opaque():
 		return test.of(a.term, b.term), nil
-	case !e.recording:
+	case !e.recorder.on:
 		return e.peek(test, a, b)
-	case !a.keepable() || !b.keepable() || a.isRoot() || b.isRoot() || len(e.record.Entries) >= mostAsked:
+	case !a.askable() || !b.askable() || e.recorder.full():
 		return e.forceBoth(test, a, b)
 	}
 	if truth, ok, err := e.askTexts(test, a, b); ok || err != nil {
@@ -56,7 +56,7 @@ func (e *Evaluation) Ask(test *Test, a, b Value) (Truth, error) {
 // Test asks for the outcome of a test of one value.
 func (e *Evaluation) Test(test *Test, a Value) (Truth, error) {
 	e.use(a)
-	a = e.Settled(a)
+	a = e.Known(a)
 	switch {
 	case a.IsNone():
 		return test.absent, nil
@@ -64,9 +64,9 @@ func (e *Evaluation) Test(test *Test, a Value) (Truth, error) {
 		return e.vocabulary.usual(a.term), nil
 	case !a.opaque():
 		return test.of(a.term, nil), nil
-	case !e.recording:
+	case !e.recorder.on:
 		return e.peek(test, a, Value{})
-	case a.isRoot() || len(e.record.Entries) >= mostAsked:
+	case a.isRoot() || e.recorder.full():
 		return e.forceBoth(test, a, Value{})
 	}
 	if divisor, isClock := a.clockDivisor(); isClock && (test != Usual || divisor == 1) {
@@ -78,9 +78,9 @@ func (e *Evaluation) Test(test *Test, a Value) (Truth, error) {
 // Length returns the length of an array; it reports false if a value is none, or not there.
 func (e *Evaluation) Length(v Value) (int, bool, error) {
 	e.use(v)
-	v = e.Settled(v)
+	v = e.Known(v)
 	var q *Question
-	if v.opaque() && e.recording && !v.isRoot() && len(e.record.Entries) < mostAsked {
+	if v.opaque() && e.recorder.on && !v.isRoot() && !e.recorder.full() {
 		q = e.vocabulary.question(questionKey{kind: askLength, a: v})
 	}
 	var answer Answer
@@ -118,29 +118,22 @@ func not(t Truth) Truth {
 }
 
 // peek runs a test where nothing is written down.
-func (e *Evaluation) peek(test *Test, a, b Value) (Truth, error) {
-	x, err := e.look(a)
-	if err != nil {
-		return Undefined, err
-	}
-	y, err := e.look(b)
-	if err != nil {
-		return Undefined, err
-	}
-	return test.run(x, y, b.IsNone()), nil
-}
+func (e *Evaluation) peek(test *Test, a, b Value) (Truth, error) { return test.on(e.look, a, b) }
 
 // forceBoth runs a test on what is learned as a whole.
-func (e *Evaluation) forceBoth(test *Test, a, b Value) (Truth, error) {
-	x, err := e.Force(a)
+func (e *Evaluation) forceBoth(test *Test, a, b Value) (Truth, error) { return test.on(e.Force, a, b) }
+
+// on runs a test on the contents of values.
+func (t *Test) on(content func(Value) (*ast.Term, error), a, b Value) (Truth, error) {
+	x, err := content(a)
 	if err != nil {
 		return Undefined, err
 	}
-	y, err := e.Force(b)
+	y, err := content(b)
 	if err != nil {
 		return Undefined, err
 	}
-	return test.run(x, y, b.IsNone()), nil
+	return t.run(x, y, b.IsNone()), nil
 }
 
 // askTexts asks a test for all of its texts, of which one operand is one. It reports false if

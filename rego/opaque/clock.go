@@ -1,10 +1,29 @@
 package opaque
 
 import (
+	"encoding/json"
 	"math/bits"
+	"strconv"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
+
+// clock is the clock of an evaluation.
+type clock struct {
+	// now is the request's own time, in nanoseconds since 1970, and term the same as a term, if it was made.
+	now  int64
+	term *ast.Term
+	// used says that the evaluation has looked at it.
+	used bool
+}
+
+// time returns the request's own time.
+func (c *clock) time() *ast.Term {
+	if c.term == nil {
+		c.term = ast.NumberTerm(json.Number(strconv.FormatInt(c.now, 10)))
+	}
+	return c.term
+}
 
 // A token's time is compared with the clock by nearly every policy about tokens, in seconds:
 //
@@ -20,31 +39,36 @@ func (e *Evaluation) clockTest(q *Question) (Truth, bool) {
 	if !ok || q.kind != askTest {
 		return Undefined, false
 	}
-	value, clock := q.a, q.b
-	swapped := false
-	divisor, ok := clock.clockDivisor()
+	value, divisor, swapped, ok := q.otherThanClock()
 	if !ok {
-		value, clock, swapped = q.b, q.a, true
-		if divisor, ok = clock.clockDivisor(); !ok {
-			return Undefined, false
-		}
+		return Undefined, false
 	}
 	content, err := e.look(value)
 	if err != nil || content == nil {
 		return Undefined, false
 	}
 	n, ok := integer(content)
-	if !ok || n < 0 || e.now < 0 {
+	if !ok || n < 0 || e.clock.now < 0 {
 		return Undefined, false
 	}
 	// value < now / divisor, and not the other way round, if value × divisor < now.
 	high, product := bits.Mul64(uint64(n), uint64(divisor))
-	now := uint64(e.now)
+	now := uint64(e.clock.now)
 	if high == 0 && max(product, now)-min(product, now) <= now>>20 {
 		return Undefined, false
 	}
 	below := high == 0 && product < now
 	return truthOf(below != swapped == less), true
+}
+
+// otherThanClock returns the value that is compared with the clock, and by what that is divided. Swapped says that
+// the clock is the first one. It reports false if neither is the clock.
+func (q *Question) otherThanClock() (value Value, divisor int64, swapped, ok bool) {
+	if divisor, ok = q.b.clockDivisor(); ok {
+		return q.a, divisor, false, true
+	}
+	divisor, ok = q.a.clockDivisor()
+	return q.b, divisor, true, ok
 }
 
 // clockOrders :: test of an order → whether it holds if the first value is the smaller one.

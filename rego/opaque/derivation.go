@@ -1,8 +1,6 @@
 package opaque
 
 import (
-	"errors"
-
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
@@ -95,9 +93,9 @@ func (e *Evaluation) compute(d *derivation) (out content) {
 		}
 	}
 	for i := range d.function.Arity {
-		e.terms[i], _ = e.look(d.operands[i])
+		e.invocation.terms[i], _ = e.look(d.operands[i])
 	}
-	whole := e.terms[0]
+	whole := e.invocation.terms[0]
 	out.term, out.err = e.call(d.function)
 	if out.term == nil || !d.function.Part {
 		return out
@@ -107,54 +105,6 @@ func (e *Evaluation) compute(d *derivation) (out content) {
 	}
 	return out
 }
-
-// call calls a function with the operands in terms. One that has several results is for somebody else to call.
-func (e *Evaluation) call(f *Function) (*ast.Term, error) {
-	if err := e.spend(f); err != nil {
-		return nil, err
-	}
-	e.Builtins.Time = nil
-	if f.Clock {
-		e.Builtins.Time = e.clock()
-	}
-	e.result, e.results = nil, 0
-	err := f.Call(e.Builtins, e.terms[:f.Arity], e.collect)
-	out := e.result
-	e.result, e.terms, e.Builtins.Time = nil, [mostOperands]*ast.Term{}, nil
-	if err == nil && e.results > 1 {
-		err = ErrSeveral
-	}
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// spend counts what a call of a function in a look-up costs.
-func (e *Evaluation) spend(f *Function) error {
-	if !e.lookUp || f.Cost == 0 {
-		return nil
-	}
-	for _, t := range e.terms[:f.Arity] {
-		if text, ok := t.Value.(ast.String); ok {
-			e.spent += f.Cost * len(text)
-		}
-	}
-	if e.spent > mostSpent {
-		return ErrTooMuch
-	}
-	return nil
-}
-
-// mostSpent is what calls in one look-up may cost, in bytes that are copied: far less than a millisecond.
-const mostSpent = 64 << 10
-
-// ErrTooMuch is the error of a look-up that would take long: an evaluation has a deadline, and waits for
-// its turn.
-var ErrTooMuch = errors.New("looking for the decision would take too long")
-
-// ErrSeveral is the error of a function with several results.
-var ErrSeveral = errors.New("a function has several results")
 
 // look returns the content of any value, opaque or not; nil if there is none.
 func (e *Evaluation) look(v Value) (*ast.Term, error) {

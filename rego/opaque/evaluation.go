@@ -1,55 +1,31 @@
 package opaque
 
 import (
-	"encoding/json"
-	"strconv"
-
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
-
-// mostAsked is how many questions one evaluation asks. What would be a further one is answered by
-// the whole of what it is about.
-const mostAsked = 64
-
-// mostEntries is the length of the longest record that is of use.
-const mostEntries = 1024
 
 // Evaluation is one evaluation of a request, or one look-up for it. It is used by one
 // goroutine.
 type Evaluation struct {
 	// Builtins is what functions are called with. It has no clock.
-	Builtins topdown.BuiltinContext
-	// now is the request's own time, in nanoseconds since 1970, and nowTerm the same as a term, if it was made.
-	now        int64
-	nowTerm    *ast.Term
+	Builtins   topdown.BuiltinContext
 	vocabulary *Vocabulary
 	source     Source
 	// contents :: number of a derivation → what is known of it; touched are those of which something is.
 	contents []content
 	touched  []int
 	// answers :: number of a question → the answer, if it was asked.
-	answers []answered
-	asked   []int
-	// recording says that what is learned is written down.
-	recording bool
-	record    Record
-	// at is the place that asks; nil if it is not known.
-	at     *Place
-	buffer []byte
-	// lookUp says that it is a look-up, and spent is what its calls have cost.
-	lookUp bool
-	spent  int
+	answers  []answered
+	asked    []int
+	recorder recorder
+	buffer   []byte
+	budget   budget
 	// uses counts what may be another one in another request: each look at a value that is no constant,
 	// and at the clock.
-	uses int
-	// timed says that it has looked at the clock.
-	timed bool
-	// terms, result and results are those of the call under way, and collect takes a result.
-	terms   [mostOperands]*ast.Term
-	result  *ast.Term
-	results int
-	collect func(*ast.Term) error
+	uses       int
+	clock      clock
+	invocation invocation
 }
 
 // answered is the answer to a question.
@@ -63,45 +39,15 @@ type answered struct {
 	matches matches
 }
 
-// Record is what an evaluation has learned of its request.
-type Record struct {
-	Entries []Entry
-	// Places are those that asked: one for each of Entries, nil where it is not known.
-	Places []*Place
-	// Once says that it is of no use for another request: it has what the clock shows, or all of the
-	// input.
-	Once bool
-	// OnceAt is the first place for which it is; nil if that is not known, or if the evaluation ended with an
-	// error.
-	OnceAt *Place
-}
-
-// Place is a line of a policy.
-type Place struct {
-	// File is the module, and Row the line in it, from 1.
-	File string
-	Row  int
-}
-
-// Entry is one question with its answer.
-type Entry struct {
-	Question *Question
-	Answer   Answer
-}
-
 // Begin returns an evaluation of a request. Recording says that what is learned is written down. It
 // ends with End.
 func (v *Vocabulary) Begin(source Source, builtins topdown.BuiltinContext, now int64, recording bool) *Evaluation {
 	e, _ := v.pool.Get().(*Evaluation)
 	if e == nil {
 		e = &Evaluation{vocabulary: v}
-		e.collect = func(t *ast.Term) error {
-			e.result = t
-			e.results++
-			return nil
-		}
+		e.invocation.collect = e.invocation.take
 	}
-	e.source, e.Builtins, e.now, e.recording = source, builtins, now, recording
+	e.source, e.Builtins, e.clock.now, e.recorder.on = source, builtins, now, recording
 	v.mu.RLock()
 	derivations, questions := v.count, len(v.questions)
 	v.mu.RUnlock()
@@ -127,22 +73,14 @@ func (e *Evaluation) End() {
 	for _, i := range e.asked {
 		e.answers[i] = answered{}
 	}
-	clear(e.record.Entries)
+	e.recorder.end()
 	clear(e.buffer[:cap(e.buffer)])
 	e.touched, e.asked, e.buffer = e.touched[:0], e.asked[:0], e.buffer[:0]
-	e.record, e.uses, e.timed, e.lookUp, e.spent = Record{Entries: e.record.Entries[:0], Places: e.record.Places[:0]}, 0, false, false, 0
-	e.source, e.Builtins, e.nowTerm, e.at = nil, topdown.BuiltinContext{}, nil, nil
+	e.uses, e.clock, e.budget = 0, clock{}, budget{}
+	e.source, e.Builtins = nil, topdown.BuiltinContext{}
 	if cap(e.buffer) <= 64<<10 {
 		e.vocabulary.pool.Put(e)
 	}
-}
-
-// clock returns the request's own time.
-func (e *Evaluation) clock() *ast.Term {
-	if e.nowTerm == nil {
-		e.nowTerm = ast.NumberTerm(json.Number(strconv.FormatInt(e.now, 10)))
-	}
-	return e.nowTerm
 }
 
 // Uses counts what the evaluation has looked at that another request may have otherwise. What was
@@ -150,7 +88,7 @@ func (e *Evaluation) clock() *ast.Term {
 func (e *Evaluation) Uses() int { return e.uses }
 
 // Timed reports whether it has looked at the clock.
-func (e *Evaluation) Timed() bool { return e.timed }
+func (e *Evaluation) Timed() bool { return e.clock.used }
 
 // Use notes a look at something of which this package does not know.
 func (e *Evaluation) Use() { e.uses++ }
@@ -166,23 +104,19 @@ func (e *Evaluation) Made(t *ast.Term, of []Value) Value {
 }
 
 // LookUp says that it is a look-up, which takes little time or none.
-func (e *Evaluation) LookUp() { e.lookUp = true }
+func (e *Evaluation) LookUp() { e.budget.limited = true }
 
 // Abandon says that the record is of no use for another request.
-func (e *Evaluation) Abandon() {
-	if !e.record.Once {
-		e.record.Once, e.record.OnceAt = true, e.at
-	}
-}
+func (e *Evaluation) Abandon() { e.recorder.abandon() }
 
 // At says which place asks from here on: it is written down with each question.
-func (e *Evaluation) At(p *Place) *Evaluation {
-	e.at = p
+func (e *Evaluation) At(p *Position) *Evaluation {
+	e.recorder.at = p
 	return e
 }
 
 // Record returns what was learned. It is right until End.
-func (e *Evaluation) Record() Record { return e.record }
+func (e *Evaluation) Record() Record { return e.recorder.record }
 
 // Input returns what stands at a path of the input. What is sealed there is not opaque: all of which
 // it is made is in the record.
@@ -214,21 +148,17 @@ func (e *Evaluation) seal(d *derivation) error {
 func (e *Evaluation) Derive(f *Function, operands ...Value) (Value, error) {
 	if f.Clock {
 		e.uses++
-		e.timed = true
+		e.clock.used = true
 	}
 	v, ok, err := e.derived(f, operands)
 	if ok || err != nil {
 		return v, err
 	}
-	var terms [mostOperands]*ast.Term
-	for i, o := range operands {
-		term, err := e.Force(o)
-		if term == nil || err != nil {
-			return Value{}, err
-		}
-		terms[i] = term
+	terms, ok, err := e.forceAll(operands)
+	if !ok || err != nil {
+		return Value{}, err
 	}
-	e.terms = terms
+	e.invocation.terms = terms
 	if f.Clock {
 		e.Abandon() // nobody can ask for the result at another time
 	}
@@ -236,15 +166,33 @@ func (e *Evaluation) Derive(f *Function, operands ...Value) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
+	return e.resultOf(f, operands, terms[0], out), nil
+}
+
+// resultOf returns the value of what a function has given for operands, of which the first one has a content.
+func (e *Evaluation) resultOf(f *Function, operands []Value, first, out *ast.Term) Value {
 	if f.Part && operands[0].IsConstant() {
-		if _, isSet := terms[0].Value.(ast.Set); !isSet {
-			return Constant(out), nil
+		if _, isSet := first.Value.(ast.Set); !isSet {
+			return Constant(out)
 		}
 	}
 	if out == nil || f.Clock || f.Part {
-		return Computed(out), nil
+		return Computed(out)
 	}
-	return e.Made(out, operands), nil
+	return e.Made(out, operands)
+}
+
+// forceAll returns the contents of the operands of a function. It reports false if one of them has no value;
+// those behind it are not forced.
+func (e *Evaluation) forceAll(operands []Value) (terms [mostOperands]*ast.Term, ok bool, err error) {
+	for i, o := range operands {
+		term, err := e.Force(o)
+		if term == nil || err != nil {
+			return terms, false, err
+		}
+		terms[i] = term
+	}
+	return terms, true, nil
 }
 
 // derived returns an opaque value. It reports false if it is none: all operands are known, or one
@@ -252,7 +200,7 @@ func (e *Evaluation) Derive(f *Function, operands ...Value) (Value, error) {
 func (e *Evaluation) derived(f *Function, operands []Value) (Value, bool, error) {
 	key, opaque := derivationKey{function: f}, f.Clock
 	for i, o := range operands {
-		known := e.Settled(o)
+		known := e.Known(o)
 		if known.IsNone() {
 			return Value{}, true, nil
 		}
@@ -277,8 +225,8 @@ func (e *Evaluation) derived(f *Function, operands []Value) (Value, bool, error)
 	return v, true, err
 }
 
-// Settled returns the value with its content if that is in the record already.
-func (e *Evaluation) Settled(v Value) Value {
+// Known returns the value with its content if that is in the record already.
+func (e *Evaluation) Known(v Value) Value {
 	if !v.opaque() {
 		return v
 	}

@@ -160,7 +160,7 @@ func TestWhatBelongsToTheProgram(t *testing.T) {
 		t.Error("what was made of the request is not opaque")
 	}
 	force(t, e, x)
-	known := e.Settled(x)
+	known := e.Known(x)
 	if isOpaque(known) || known.IsConstant() {
 		t.Error("what was forced is opaque, or a part of the program")
 	}
@@ -200,7 +200,7 @@ func TestPartsOfTables(t *testing.T) {
 			t.Fatal("the part is known")
 		}
 		force(t, e, got)
-		return e.Settled(got), slices.Clone(e.Record().Entries)
+		return e.Known(got), slices.Clone(e.Record().Entries)
 	}
 	a, first := row(table, `"a"`)
 	again, second := row(table, `"a"`)

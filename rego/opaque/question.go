@@ -96,13 +96,7 @@ func (e *Evaluation) ask(q *Question) (answered, error) {
 	found.known = true
 	e.answers[q.number] = found
 	e.asked = append(e.asked, q.number)
-	if e.recording {
-		if len(e.record.Entries) == mostEntries {
-			e.Abandon()
-		} else {
-			e.record.Entries, e.record.Places = append(e.record.Entries, Entry{q, found.answer}), append(e.record.Places, e.at)
-		}
-	}
+	e.recorder.add(q, found.answer)
 	return found, nil
 }
 

@@ -76,6 +76,9 @@ func (v Value) keepable() bool { return v.from != computed }
 // isRoot reports whether the value is the whole input.
 func (v Value) isRoot() bool { return v.opaque() && v.from.path != nil && len(v.from.path.Keys) == 0 }
 
+// askable reports whether a question may be about the value.
+func (v Value) askable() bool { return v.keepable() && !v.isRoot() }
+
 // Equals reports whether it is known that two values are equal, without learning anything: opaque ones
 // are if they are the same.
 func (v Value) Equals(w Value) bool {

@@ -122,7 +122,7 @@ type suite struct {
 	compiler *ast.Compiler
 	store    storage.Store
 	txn      storage.Transaction
-	*watcher
+	*testTracer
 }
 
 // never matches no name.
@@ -136,7 +136,7 @@ func newSuite(ctx context.Context, source rego.Source, options Options) (*suite,
 	if err != nil {
 		return nil, err
 	}
-	s := &suite{options: options, store: compile.NewStore(source.Data), watcher: newWatcher(modules, options.Coverage)}
+	s := &suite{options: options, store: compile.NewStore(source.Data), testTracer: newWatcher(modules, options.Coverage)}
 	if s.txn, err = s.store.NewTransaction(ctx); err != nil {
 		return nil, fmt.Errorf("opening the data: %w", err)
 	}
@@ -299,7 +299,7 @@ func (s *suite) eval(ctx context.Context, t testRule, printed *printout, cases *
 		return nil, err
 	}
 	results, err := query.Eval(ctx, oparego.EvalTransaction(s.txn), oparego.EvalExternalCancel(cancel),
-		oparego.EvalQueryTracer(s.watcher), oparego.EvalQueryTracer(cases))
+		oparego.EvalQueryTracer(s.testTracer), oparego.EvalQueryTracer(cases))
 	if err != nil || len(results) == 0 {
 		return nil, err
 	}

@@ -21,9 +21,9 @@ const (
 	maxCases = 10_000
 )
 
-// watcher sees every step of all tests: where each test failed last, and what was
+// testTracer sees every step of all tests: where each test failed last, and what was
 // covered. It implements topdown.QueryTracer and is safe for concurrent use.
-type watcher struct {
+type testTracer struct {
 	// cover is nil if nobody asks for it.
 	cover *cover.Cover
 
@@ -32,16 +32,16 @@ type watcher struct {
 	// the place of an expression, not the test that it belongs to.
 	tests map[string]map[int]int
 	// failed :: file and row of a test → its expression that failed last.
-	failed map[place]*ast.Expr
+	failed map[position]*ast.Expr
 }
 
-type place struct {
+type position struct {
 	file string
 	row  int
 }
 
-func newWatcher(modules map[string]*ast.Module, coverage bool) *watcher {
-	w := &watcher{tests: make(map[string]map[int]int), failed: make(map[place]*ast.Expr)}
+func newWatcher(modules map[string]*ast.Module, coverage bool) *testTracer {
+	w := &testTracer{tests: make(map[string]map[int]int), failed: make(map[position]*ast.Expr)}
 	if coverage {
 		w.cover = cover.New()
 	}
@@ -60,13 +60,13 @@ func newWatcher(modules map[string]*ast.Module, coverage bool) *watcher {
 }
 
 // Enabled is always true.
-func (w *watcher) Enabled() bool { return true }
+func (w *testTracer) Enabled() bool { return true }
 
 // Config asks for no values of variables.
-func (w *watcher) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
+func (w *testTracer) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
 
 // TraceEvent notes an expression of a test that fails.
-func (w *watcher) TraceEvent(e topdown.Event) {
+func (w *testTracer) TraceEvent(e topdown.Event) {
 	if w.cover != nil {
 		w.cover.TraceEvent(e)
 	}
@@ -77,15 +77,15 @@ func (w *watcher) TraceEvent(e topdown.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if row, ok := w.tests[expr.Location.File][expr.Location.Row]; ok {
-		w.failed[place{expr.Location.File, row}] = expr
+		w.failed[position{expr.Location.File, row}] = expr
 	}
 }
 
 // failure says which expression of a test failed last.
-func (w *watcher) failure(rule *ast.Rule) string {
+func (w *testTracer) failure(rule *ast.Rule) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	expr, ok := w.failed[place{rule.Location.File, rule.Location.Row}]
+	expr, ok := w.failed[position{rule.Location.File, rule.Location.Row}]
 	if !ok {
 		return "It is not true."
 	}

@@ -11,7 +11,7 @@ import (
 	"understudy/rego/tokens"
 )
 
-// TestTokensAreBoundedInBytes: whoever sends long tokens that nobody has signed must
+// TestTokensAreBoundedInBytes: anyone who sends long tokens that nobody has signed must
 // not fill the memory of the sidecar.
 func TestTokensAreBoundedInBytes(t *testing.T) {
 	p, err := rego.Compile(context.Background(), rego.Source{

@@ -52,9 +52,9 @@ type Config struct {
 // safe for concurrent use.
 type Login struct {
 	config Config
-	// failures is bounded: whoever reaches the port can come back from no login.
+	// failures is bounded: anyone who reaches the port can come back from no login.
 	failures *diagnostics.LimitedLog
-	// exchanges has a place for each exchange of a code under way. Nobody needs an account
+	// exchanges has a slot for each exchange of a code under way. Nobody needs an account
 	// for one, and each asks the issuer.
 	exchanges chan struct{}
 	sessions  sessions
@@ -76,7 +76,7 @@ func New(c Config) (*Login, error) {
 	}
 	return &Login{
 		config: c, failures: diagnostics.NewLimitedLog(c.Logger, maxFailures, failuresEvery), exchanges: make(chan struct{}, maxExchanges),
-		sessions: sessions{of: make(map[[sha256.Size]byte]*watched)},
+		sessions: sessions{of: make(map[[sha256.Size]byte]*openSession)},
 	}, nil
 }
 
@@ -123,12 +123,6 @@ func (l *Login) Authenticate(r *http.Request) (access.Principal, error) {
 	}
 	identity, err := l.config.Authenticator.IdentifyToken(r, token)
 	return identity.Principal, err
-}
-
-// URL is where a browser that asked for a page below /ui/ without a session is sent
-// (303 See Other), and comes back from. It is for GET.
-func URL(r *http.Request) string {
-	return LoginPath + "?" + url.Values{"return": {r.URL.RequestURI()}}.Encode()
 }
 
 // issuer returns where browsers log in, by its name; nil if that is none.
@@ -230,7 +224,7 @@ func sentBy(issuer *oidc.Issuer, answer url.Values) bool {
 // errBusy says that maxExchanges codes are being exchanged.
 var errBusy = errors.New("too many logins at once")
 
-// exchange gets the token of a code, if there is a place; it waits for none.
+// exchange gets the token of a code, if a slot is free; it waits for none.
 func (l *Login) exchange(ctx context.Context, issuer *oidc.Issuer, a oidc.Attempt, code string) (token string, err error) {
 	select {
 	case l.exchanges <- struct{}{}:

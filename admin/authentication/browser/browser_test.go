@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"understudy/admin/authentication"
 	"understudy/admin/authentication/browser"
@@ -33,18 +34,18 @@ type site struct {
 
 func newSite(t *testing.T, tls bool) *site { return newSiteBehind(t, tls, nil) }
 
-// newSiteBehind is a site that browsers reach at a URL, if that is not nil, with issuers beside
+// newSiteBehind is a site that browsers reach at a URL, if that is not nil, with issuers next to
 // its own.
 func newSiteBehind(t *testing.T, tls bool, front *url.URL, others ...*oidctest.Issuer) *site {
 	t.Helper()
 	return newSiteRevoking(t, tls, front, nil, others...)
 }
 
-// newSiteRevoking is a site that refuses whoever is on a list.
+// newSiteRevoking is a site that refuses anyone who is on a list.
 func newSiteRevoking(t *testing.T, tls bool, front *url.URL, revoked *revocation.List, others ...*oidctest.Issuer) *site {
 	t.Helper()
 	s := &site{issuer: oidctest.New(t), logs: &logtest.Buffer{}}
-	token, line, err := tokens.New("ci")
+	token, line, err := tokens.New("ci", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func newSiteRevoking(t *testing.T, tls bool, front *url.URL, revoked *revocation
 		case err == nil:
 			_, _ = fmt.Fprintf(w, "%s looks at %s", p.Member, r.URL.RequestURI())
 		case strings.HasPrefix(r.URL.Path, "/ui/") && r.Method == "GET":
-			http.Redirect(w, r, browser.URL(r), http.StatusSeeOther)
+			http.Redirect(w, r, browser.LoginPath+"?"+url.Values{"return": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 		default:
 			rest.WriteError(w, err)
 		}
@@ -311,7 +312,7 @@ func TestForeignCallbacks(t *testing.T) {
 		}
 		return u
 	}
-	// code lets the issuer log in whoever began at a URL.
+	// code lets the issuer log in anyone who began at a URL.
 	code := func(at *url.URL) string {
 		p := s.agent(t).request("GET", at.String(), true, nil)
 		return p.header.Get("Location")
@@ -427,7 +428,7 @@ func TestBehindAProxy(t *testing.T) {
 	}
 }
 
-// TestRevokedPrincipalsGetNoSession, by a token and by a login, and are told why.
+// TestRevokedPrincipalsGetNoSession, by a token and by a login, and get the reason.
 func TestRevokedPrincipalsGetNoSession(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "revoked")
 	if err := os.WriteFile(file, []byte("allAuthenticated\n"), 0o600); err != nil {

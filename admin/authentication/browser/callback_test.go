@@ -10,12 +10,12 @@ import (
 	"understudy/admin/authentication/oidc/oidctest"
 )
 
-// TestCallbacksAtOnce: whoever writes the cookie of a login on their own has the issuer
-// asked, but only a few times at once; who comes then is told so at once.
+// TestCallbacksAtOnce: anyone who writes the cookie of a login on their own has the issuer
+// asked, but only a few times at once; who comes then gets an error at once.
 func TestCallbacksAtOnce(t *testing.T) {
 	s := newSite(t, false)
-	const places = 8
-	asked, answer := make(chan struct{}, 2*places), make(chan struct{})
+	const slots = 8
+	asked, answer := make(chan struct{}, 2*slots), make(chan struct{})
 	s.issuer.SetReply(oidctest.TokenPath, func(w http.ResponseWriter, _ *http.Request) {
 		asked <- struct{}{}
 		<-answer
@@ -27,24 +27,24 @@ func TestCallbacksAtOnce(t *testing.T) {
 		a.cookies["understudy-login"] = &http.Cookie{Name: "understudy-login", Value: cookie, Path: "/ui/"}
 		ended <- a.open("GET", s.callback()+"?code=x&state=mine", false, nil)
 	}
-	waiting, refused := make(chan shown, places), make(chan shown, places)
-	for range places {
+	waiting, refused := make(chan shown, slots), make(chan shown, slots)
+	for range slots {
 		go callback(waiting)
 	}
-	for range places {
+	for range slots {
 		<-asked
 	}
-	for range places {
+	for range slots {
 		callback(refused)
 		if p := <-refused; p.status != http.StatusServiceUnavailable || !strings.Contains(p.body, "Too many logins") {
 			t.Errorf("a callback beyond those under way: got %d\n%s\nwant 503", p.status, p.body)
 		}
 	}
-	if got := s.issuer.Asked(oidctest.TokenPath); got != places {
-		t.Errorf("the issuer was asked %d times, want %d", got, places)
+	if got := s.issuer.Asked(oidctest.TokenPath); got != slots {
+		t.Errorf("the issuer was asked %d times, want %d", got, slots)
 	}
 	close(answer)
-	for range places {
+	for range slots {
 		if p := <-waiting; p.status != http.StatusUnauthorized {
 			t.Errorf("a callback that was under way: got %d, want 401", p.status)
 		}

@@ -40,7 +40,7 @@ func TestOneChoosesTheIssuer(t *testing.T) {
 	}
 }
 
-// TestIssuersAreNotMixedUp: a code that one issuer made is never sent to another one, whoever led
+// TestIssuersAreNotMixedUp: a code that one issuer made is never sent to another one, anyone who led
 // the browser where (RFC 9700, section 4.4).
 func TestIssuersAreNotMixedUp(t *testing.T) {
 	evil := oidctest.New(t)

@@ -27,10 +27,10 @@ type Layout func(w http.ResponseWriter, r *http.Request, p Page)
 // policy is the Content-Security-Policy of a page without scripts and styles.
 const policy = "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// issuerAway is what a browser is told while an issuer cannot be asked, behind its name.
+// issuerAway is what a browser is shown while an issuer cannot be asked, behind its name.
 const issuerAway = " cannot be reached now. Try again later, or log in in another way."
 
-// tooManyLogins is what a browser is told that comes back while maxExchanges others do.
+// tooManyLogins is shown to a browser that comes back while maxExchanges others do.
 const tooManyLogins = "Too many logins are completed at the moment. Log in again in a few seconds, or paste a token."
 
 // protect sets what every answer has.
@@ -53,7 +53,7 @@ var (
 {{end}}<form class="login" method="post" action="` + LoginPath + `">
 <input type="hidden" name="return" value="{{.Return}}">
 <label for="token">Token</label> <input id="token" name="token" type="password" autocomplete="off" required aria-describedby="about-token">
-<p class="quiet" id="about-token">Whoever runs this server gives you one. The command line uses the same.</p>
+<p class="quiet" id="about-token">The operator of this server gives you one. The command line uses the same.</p>
 <button>Log in</button>
 </form>
 `))

@@ -10,11 +10,11 @@ import (
 // a session is kept in the server. It is safe for concurrent use.
 type sessions struct {
 	mu sync.Mutex
-	of map[[sha256.Size]byte]*watched // :: digest of the token → who waits for its end
+	of map[[sha256.Size]byte]*openSession // :: digest of the token → who waits for its end
 }
 
-// watched is a session with answers that last.
-type watched struct {
+// openSession is a session with answers that last.
+type openSession struct {
 	// ended is closed by a logout.
 	ended chan struct{}
 	// answers is how many there are.
@@ -27,7 +27,7 @@ func (s *sessions) watch(key [sha256.Size]byte) (ended <-chan struct{}, leave fu
 	defer s.mu.Unlock()
 	w := s.of[key]
 	if w == nil {
-		w = &watched{ended: make(chan struct{})}
+		w = &openSession{ended: make(chan struct{})}
 		s.of[key] = w
 	}
 	w.answers++

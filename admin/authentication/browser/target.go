@@ -15,7 +15,7 @@ const maxReturn = 1500
 // below reports whether a path is one of the page.
 func below(path string) bool { return strings.HasPrefix(path, home) }
 
-// returnPath returns a path below /ui/ to go back to, home for anything else: whoever makes a
+// returnPath returns a path below /ui/ to go back to, home for anything else: anyone who makes a
 // link to the login could lead to a site of its own. The pages of the login are none either.
 func returnPath(text string) string {
 	u, err := url.Parse(text)

@@ -28,7 +28,7 @@ const (
 	// long the next attempt waits after one that failed.
 	freshFor, retryAfter = 5 * time.Minute, 2 * time.Second
 	// betweenFetches is the least time from an attempt that succeeded to the next one that a
-	// token causes: whoever reaches the port can send tokens that name unknown keys.
+	// token causes: anyone who reaches the port can send tokens that name unknown keys.
 	betweenFetches = 5 * time.Second
 )
 

@@ -33,7 +33,7 @@ func (all Issuers) Verify(ctx context.Context, token string) (Claims, error) {
 	if !ok {
 		return Claims{}, malformed
 	}
-	// Tokens of others are refused without a question to anybody.
+	// Tokens of others are refused without asking anybody.
 	at := slices.IndexFunc(all, func(i *Issuer) bool { return i.config.URL == issuer })
 	if at < 0 {
 		return Claims{}, otherIssuer

@@ -25,7 +25,7 @@ var (
 	expired       = &Refusal{"expired", "The token has expired: get a new one."}
 	endless       = &Refusal{"expired", "The token has no end (exp), which it needs: have the issuer set one."}
 	early         = &Refusal{"expired", "The token is not good yet (nbf)."}
-	securityEvent = &Refusal{"malformed", "The token tells of an event, such as a logout; it is nobody's credentials."}
+	securityEvent = &Refusal{"malformed", "The token reports an event, such as a logout; it is nobody's credentials."}
 	otherLogin    = &Refusal{"malformed", "The token is of another login (nonce)."}
 	badSubject    = &Refusal{"malformed", "The claim sub of the token is missing, longer than 255 bytes, or not printable."}
 )

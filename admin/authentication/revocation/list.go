@@ -17,7 +17,7 @@ import (
 type List struct {
 	path string
 	log  *slog.Logger
-	// refused is bounded: whoever is refused may ask as often as they like.
+	// refused is bounded: anyone who is refused may ask as often as they like.
 	refused *diagnostics.LimitedLog
 	// members are those that are refused.
 	members atomic.Pointer[members]
@@ -136,7 +136,7 @@ func (l *List) report(err error) {
 	l.problem.Store(&text)
 	if text != before {
 		l.failures.Add(1)
-		l.log.Error("the file of revoked principals cannot be used; whoever was revoked stays so", "error", text, "members", len(*l.members.Load()))
+		l.log.Error("the file of revoked principals cannot be used; principals that were revoked stay so", "error", text, "members", len(*l.members.Load()))
 	}
 }
 

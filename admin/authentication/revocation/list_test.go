@@ -44,7 +44,7 @@ func open(t *testing.T, path string, log *slog.Logger) *List {
 func of(member string, groups ...string) access.Principal {
 	p := access.Principal{Member: member}
 	for _, g := range groups {
-		p.Groups = append(p.Groups, access.GroupOf("https://idp", g))
+		p.Groups = append(p.Groups, access.Group{Issuer: "https://idp", Name: g}.String())
 	}
 	return p
 }

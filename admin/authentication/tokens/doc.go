@@ -9,6 +9,6 @@
 // is refused too, although it holds no secret: it was hardly meant.
 //
 // A bad file changes nothing, for it was hardly meant. An empty one ends its tokens at once. One
-// that is gone ends them after a minute: whoever deletes it means that, but what replaces it
+// that is gone ends them after a minute: anyone who deletes it means that, but what replaces it
 // may leave a moment without.
 package tokens

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// TestTokensExpire: to the second, each for itself, and the reason is told apart.
+// TestTokensExpire: to the second, each for itself, and each has its reason.
 func TestTokensExpire(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
-	short, shortLine, err := NewUntil("ci", at.In(time.FixedZone("", 7200)))
+	short, shortLine, err := New("ci", at.In(time.FixedZone("", 7200)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +35,7 @@ func TestTokensExpire(t *testing.T) {
 	if _, err := f.Find("ustk_x"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("an unknown token: %v", err)
 	}
+	f.now = func() time.Time { return at }
 	write(t, f.files[0].path, shortLine)
 	f.now = func() time.Time { return at }
 	f.refresh("")
@@ -64,7 +65,7 @@ func TestEndsAreWarnedOf(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var lines []string
 	for name, after := range map[string]time.Duration{"late": Soon + time.Hour, "soon": Soon - time.Hour, "over": -time.Hour} {
-		_, line, err := NewUntil(name, now.Add(after))
+		_, line, err := New(name, now.Add(after))
 		if err != nil {
 			t.Fatal(err)
 		}

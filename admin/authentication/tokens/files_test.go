@@ -36,7 +36,7 @@ func write(t *testing.T, path string, lines ...string) {
 // made is a token and its line.
 func made(t *testing.T, name string) (token, line string) {
 	t.Helper()
-	token, line, err := New(name)
+	token, line, err := New(name, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestTokensAreFound(t *testing.T) {
 func TestNamesAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{"ci": true, "a.b_c-d@e": true, "": false, "#a": false, "a b": false, "a\nb": false, "ä": false, strings.Repeat("a", 129): false, "-a": false} {
-		if _, _, err := New(name); (err == nil) != want {
+		if _, _, err := New(name, time.Time{}); (err == nil) != want {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

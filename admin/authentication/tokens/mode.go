@@ -12,12 +12,12 @@ const exposed fs.FileMode = 0o027
 
 // CheckMode returns an error that names the mode of a file which others can read or write, and the
 // mend: who writes a token file decides who is known, and who reads a token is its bearer. What is
-// not a file on a disk, such as a pipe, is as private as whoever made it wanted. Windows has other
+// not a file on a disk, such as a pipe, is as private as anyone who made it wanted. Windows has other
 // permissions.
 func CheckMode(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
-		return err //nolint:wrapcheck // it names the file
+		return err
 	}
 	if mode := info.Mode(); runtime.GOOS != "windows" && mode.IsRegular() && mode.Perm()&exposed != 0 {
 		return fmt.Errorf("%s: its mode is %#o, so that others can read or write it: chmod 0600, or 0640 if its group reads it (in Kubernetes defaultMode: 0440 of the volume, with fsGroup)",
@@ -30,7 +30,7 @@ func CheckMode(file *os.File) error {
 func Hide(file *os.File, alone bool) error {
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() || runtime.GOOS == "windows" {
-		return err //nolint:wrapcheck // it names the file
+		return err
 	}
 	remove := exposed
 	if alone {
@@ -39,5 +39,5 @@ func Hide(file *os.File, alone bool) error {
 	if info.Mode().Perm()&remove == 0 {
 		return nil
 	}
-	return file.Chmod(info.Mode().Perm() &^ remove) //nolint:wrapcheck // it names the file
+	return file.Chmod(info.Mode().Perm() &^ remove)
 }

@@ -15,12 +15,9 @@ const Prefix = "ustk_"
 // tokenBytes is how many random bytes a token has: 256 bits.
 const tokenBytes = 32
 
-// New makes a token for a name that has no end, and the line of a token file by which it is
-// known. The error says what a name has to be.
-func New(name string) (token, line string, err error) { return NewUntil(name, time.Time{}) }
-
-// NewUntil is New of a token that expires at a time, in whole seconds. Zero is no end.
-func NewUntil(name string, expires time.Time) (token, line string, err error) {
+// New makes a token for a name, and the line of a token file by which it is known. It expires at
+// a time, in whole seconds; zero is no end. The error says what a name has to be.
+func New(name string, expires time.Time) (token, line string, err error) {
 	if !namePattern.MatchString(name) {
 		return "", "", fmt.Errorf("the name %q: %s", name, nameRule)
 	}

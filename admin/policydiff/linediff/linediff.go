@@ -146,7 +146,7 @@ func alike(left, right string) int {
 	if len(left)+len(right) > 1000 {
 		return 0
 	}
-	before, after := Middle(strings.TrimSpace(left), strings.TrimSpace(right))
+	before, after := Row{LeftText: strings.TrimSpace(left), RightText: strings.TrimSpace(right)}.Middle()
 	if 3*(before+after) < max(len(left), len(right)) {
 		return 0
 	}
@@ -185,11 +185,7 @@ func match(left, right []string) (kept []pair, found bool) {
 		for k := -d; k <= d; k += 2 {
 			x := 0
 			if d > 0 {
-				if k == -d || k != d && v[most+k-1] < v[most+k+1] {
-					x = v[most+k+1]
-				} else {
-					x = v[most+k-1] + 1
-				}
+				x = further(v, most+k, k == -d, k == d)
 			}
 			for x < n && x-k >= 0 && x-k < m && a[x] == c[x-k] {
 				x++
@@ -201,6 +197,15 @@ func match(left, right []string) (kept []pair, found bool) {
 		}
 	}
 	return nil, false
+}
+
+// further is how far a diagonal is reached by one more edit: from the one below or above it,
+// whichever is reached further, as far as there are both.
+func further(v []int, at int, lowest, highest bool) int {
+	if lowest || !highest && v[at-1] < v[at+1] {
+		return v[at+1]
+	}
+	return v[at-1] + 1
 }
 
 // trace walks back from the end of both texts, and returns the lines that stay in order.
@@ -249,10 +254,10 @@ func interned(left, right []string) (a, b []int) {
 	return number(left), number(right)
 }
 
-// Middle returns how many bytes two lines begin and end with alike, on the boundaries of
+// Middle returns how many bytes both lines begin and end with alike, on the boundaries of
 // characters.
-func Middle(left, right string) (before, after int) {
-	l, r := []rune(left), []rune(right)
+func (row Row) Middle() (before, after int) {
+	l, r := []rune(row.LeftText), []rune(row.RightText)
 	i := 0
 	for i < len(l) && i < len(r) && l[i] == r[i] {
 		i++

@@ -130,7 +130,7 @@ func longest(left, right []string) int {
 	return best[len(left)][len(right)]
 }
 
-// TestLargeTextsAreBounded: texts that differ everywhere are told apart without a search.
+// TestLargeTextsAreBounded: texts that differ everywhere are distinguished without a search.
 func TestLargeTextsAreBounded(t *testing.T) {
 	var left, right []string
 	for i := range 100_000 {
@@ -145,7 +145,7 @@ func TestMiddle(t *testing.T) {
 		left, right   string
 		before, after int
 	}{{"abc", "abd", 2, 0}, {"abc", "xbc", 0, 2}, {"aa", "aaa", 2, 0}, {"é1", "é2", 2, 0}, {"", "a", 0, 0}, {"same", "same", 4, 0}} {
-		if before, after := linediff.Middle(c.left, c.right); before != c.before || after != c.after {
+		if before, after := (linediff.Row{LeftText: c.left, RightText: c.right}).Middle(); before != c.before || after != c.after {
 			t.Errorf("Middle(%q, %q): got %d, %d, want %d, %d", c.left, c.right, before, after, c.before, c.after)
 		}
 	}

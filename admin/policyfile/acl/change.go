@@ -43,7 +43,7 @@ func (b Bindings) With(permission Permission, wanted Entry) (Bindings, error) {
 }
 
 // removable returns an error if a member cannot be taken out of an entry without being
-// taken out of those of a higher step, or by a role that is beside the ladder.
+// taken out of those of a higher step, or by a role that is next to the ladder.
 func removable(member string, roles []access.Role, permission Permission) error {
 	at, to := stepOf(roles), steps[permission]
 	switch {
@@ -70,7 +70,7 @@ func shown(member string) string {
 	return actor(member)
 }
 
-// move puts a member on a step of the ladder. Roles beside it stay, and where one of them
+// move puts a member on a step of the ladder. Roles next to it stay, and where one of them
 // reads, the viewer's is not needed.
 func (b Bindings) move(member string, to step) {
 	roles := slices.DeleteFunc(slices.Clone(b[member]), func(role access.Role) bool {

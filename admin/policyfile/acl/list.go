@@ -81,7 +81,7 @@ func (e Entry) members() map[string]bool {
 	return out
 }
 
-// stepOf is the highest step that roles reach. A role beside the ladder reads.
+// stepOf is the highest step that roles reach. A role next to the ladder reads.
 func stepOf(roles []access.Role) step {
 	switch {
 	case slices.Contains(roles, access.RoleOwner):

@@ -77,10 +77,13 @@ func parseBlock(block *pem.Block) (key any, err error) {
 	return key, nil
 }
 
-// Signed reports whether the owner of the key made a claim about a request of this method
-// and path, as it was sent. The claim has the hash of the body: Covers checks that.
-func (k *Key) Signed(c *Claim, method, path string) bool {
-	text, signature := []byte(c.version.text(c, method, path)), c.signature
+// Request is what a claim is about, as it was sent.
+type Request struct{ Method, Path string }
+
+// Signed reports whether the owner of the key made a claim about a request. The claim has the
+// hash of the body: Covers checks that.
+func (k *Key) Signed(c *Claim, r Request) bool {
+	text, signature := []byte(c.version.text(c, r.Method, r.Path)), c.signature
 	if c.version.digested {
 		h := c.version.hash.New()
 		h.Write(text)

@@ -92,7 +92,7 @@ func TestKeyring(t *testing.T) {
 	}
 	check := func(when, user string, want bool) {
 		t.Helper()
-		if got := r.Signed(claimOf(t, user), "GET", "/policies"); got != want {
+		if got := r.Signed(claimOf(t, user), signature.Request{Method: "GET", Path: "/policies"}); got != want {
 			t.Errorf("%s: %s has signed: got %v, want %v", when, user, got, want)
 		}
 	}

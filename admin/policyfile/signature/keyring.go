@@ -30,7 +30,7 @@ type keyFile struct {
 	user, path string
 
 	mu sync.Mutex
-	// size and changed tell whether the file is still what was read.
+	// size and changed show whether the file is still what was read.
 	size    int64
 	changed time.Time
 	key     *Key
@@ -59,10 +59,9 @@ func OpenKeyring(files map[string]string, log *slog.Logger) (*Keyring, error) {
 // Has reports whether there is a key for a name.
 func (r *Keyring) Has(user string) bool { return r.files[user] != nil }
 
-// Signed reports whether the user whom a claim names made it about a request of this
-// method and path. A name without a key takes as long as one with a key, so that strangers
-// cannot find out names.
-func (r *Keyring) Signed(c *Claim, method, path string) bool {
+// Signed reports whether the user whom a claim names made it about a request. A name without a
+// key takes as long as one with a key, so that strangers cannot find out names.
+func (r *Keyring) Signed(c *Claim, about Request) bool {
 	file, known := r.files[c.User]
 	if !known {
 		file = r.decoy
@@ -71,7 +70,7 @@ func (r *Keyring) Signed(c *Claim, method, path string) bool {
 		return false
 	}
 	key := file.current(r.log)
-	return key != nil && key.Signed(c, method, path) && known
+	return key != nil && key.Signed(c, about) && known
 }
 
 // current is the key as the file has it now, or nil.

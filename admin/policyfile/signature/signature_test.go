@@ -99,7 +99,7 @@ func parse(t testing.TB, text []byte) *signature.Key {
 // verified is what a server does: the headers, the signature, the body.
 func verified(k *signature.Key, h http.Header, now time.Time, method, path, body string) (user string, ok bool) {
 	c, err := signature.Read(h, now)
-	if err != nil || !k.Signed(c, method, path) || !c.Covers([]byte(body)) {
+	if err != nil || !k.Signed(c, signature.Request{Method: method, Path: path}) || !c.Covers([]byte(body)) {
 		return "", false
 	}
 	return c.User, true
@@ -177,7 +177,7 @@ func TestHeaders(t *testing.T) {
 			h.Set(c.header, c.value)
 			claim, err := signature.Read(h, at(t))
 			switch {
-			case c.want == "" && (err != nil || k.Signed(claim, "POST", vectorPath) && claim.Covers([]byte(vectorBody))):
+			case c.want == "" && (err != nil || k.Signed(claim, signature.Request{Method: "POST", Path: vectorPath}) && claim.Covers([]byte(vectorBody))):
 				t.Errorf("got %v, want a wrong signature", err)
 			case c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)):
 				t.Errorf("got %v, want %s", err, c.want)

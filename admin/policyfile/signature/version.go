@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	// The hashes of the versions.
-	_ "crypto/sha1" //nolint:gosec // the versions 1.0 and 1.1 have it
+	_ "crypto/sha1" // the versions 1.0 and 1.1 have it
 	_ "crypto/sha256"
 )
 

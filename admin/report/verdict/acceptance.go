@@ -24,12 +24,12 @@ func StateOf(a *adminpb.Acceptance) string {
 
 // AccepterOf is who has accepted, for people.
 func AccepterOf(a *adminpb.Acceptance) string {
-	return cmp.Or(access.Named(a.GetCreator(), a.GetCreatorDisplay()), "somebody")
+	return cmp.Or(access.Principal{Member: a.GetCreator(), Display: a.GetCreatorDisplay()}.Named(), "somebody")
 }
 
 // Accepted says of an acceptance, which may be nil, who has accepted what and why, and how far
 // its limits are used: "accepted by ann: a scanner (1 of at most 2 requests, 1 of at most 2
-// callers)". One that does not hold says so first.
+// callers)". An item has no limits. One that does not hold says so first.
 func Accepted(a *adminpb.Acceptance) string {
 	if a == nil {
 		return ""
@@ -38,12 +38,28 @@ func Accepted(a *adminpb.Acceptance) string {
 	if a.State != adminpb.Acceptance_IN_FORCE {
 		text = "not accepted any more (" + StateOf(a) + "); it was"
 	}
-	return text + " by " + AccepterOf(a) + ": " + a.GetReason() + " (" +
+	text += " by " + AccepterOf(a) + ": " + a.GetReason()
+	if a.GetItemId() != "" {
+		return text
+	}
+	return text + " (" +
 		report.Number(a.GetRequestCount()) + " of at most " + Counted(a.GetMaxRequestCount(), "request") + ", " +
 		report.Number(a.GetCallerCount()) + " of at most " + Counted(a.GetMaxCallerCount(), "caller") + ")"
 }
 
+// Target says what was accepted: "newly denied GET /orders", or in what the policies differ.
+func Target(a *adminpb.Acceptance) Phrase {
+	if a.GetItemId() != "" {
+		return What(a.GetItem())
+	}
+	d := a.GetDifference()
+	return Phrase{{Text: NameOf(d.GetKind()) + " "}, {Text: d.GetMethod() + " " + d.GetPath()}}
+}
+
 // LimitsOf says for what an acceptance holds: "at most 39 requests of these 2 callers".
+//
+// An acceptance holds for what was there when it was made: more requests or other callers than these end
+// it, and the difference counts again.
 func LimitsOf(a *adminpb.Acceptance) string {
 	text := "at most " + Counted(a.GetMaxRequestCount(), "request")
 	switch n := a.GetMaxCallerCount(); {
@@ -60,6 +76,8 @@ func LimitsOf(a *adminpb.Acceptance) string {
 
 // ofThemAccepted says how many of the requests that differ were accepted: ", 3 of them accepted".
 // It is empty if none were.
+//
+// Accepted differences stay in the counts that one reads; requirements leave them out.
 func ofThemAccepted(r *adminpb.Report) string {
 	var n int64
 	for _, a := range r.GetAcceptedDifferences() {

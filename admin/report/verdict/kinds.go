@@ -37,6 +37,8 @@ func rankOf(value adminpb.Report_Kind) int {
 }
 
 // NameOf is a kind as people read it.
+//
+// A kind that this version does not know, of a newer control plane, has the name of the API.
 func NameOf(value adminpb.Report_Kind) string {
 	if i := rankOf(value); i >= 0 {
 		return Kinds[i].Name
@@ -47,6 +49,9 @@ func NameOf(value adminpb.Report_Kind) string {
 // Groups returns the differences, the gravest kind first, and those that the live
 // policy has with itself last; within a kind the most frequent first, as the report has
 // them.
+//
+// The order is that of what one has to look at: a group that the live policy makes without any
+// experiment (noise) says least about the change, however often it comes.
 func Groups(r *adminpb.Report) []*adminpb.Report_Difference {
 	groups := slices.Clone(r.Differences)
 	slices.SortStableFunc(groups, func(a, b *adminpb.Report_Difference) int {
@@ -80,6 +85,8 @@ func Answers(d *adminpb.Report_Difference) (before, after string) {
 }
 
 // answer is an HTTP status; 0 is that of an answer that allows.
+//
+// Records keep a status for denials alone: what the upstream answers is not known here.
 func answer(status int32) string {
 	if status == 0 {
 		return "allowed"

@@ -10,16 +10,13 @@ import (
 	"understudy/admin/report"
 )
 
-// Counted is a number with its noun.
-func Counted(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return report.Number(n) + " " + what + "s"
-}
+// Counted is [report.Counted], a number with its noun.
+func Counted(n int64, what string) string { return report.Counted(n, what) }
 
 // Share writes a part of a whole in percent. It never rounds to nothing or to all what
 // is not: 1 of 1,000,000 is "< 0.01%", and 999,999 of them are "> 99.99%".
+//
+// A reader takes 0% for never and 100% for always; so those two are written for exactly that.
 func Share(part, whole int64) string {
 	switch {
 	case whole <= 0:
@@ -48,6 +45,8 @@ func Share(part, whole int64) string {
 func trimZero(number string) string { return strings.TrimSuffix(number, ".0") }
 
 // Period writes a duration as people say it: two units at most, 1h5m, 2m30s, 0.5s.
+//
+// A preview lasts seconds in a test and weeks in production.
 func Period(d *durationpb.Duration) string {
 	p := d.AsDuration()
 	switch {

@@ -3,6 +3,8 @@ package verdict_test
 import (
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"understudy/admin/report"
 	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
@@ -13,11 +15,11 @@ func TestSampledShares(t *testing.T) {
 	counts := func(all, denied int64) *adminpb.Report_ReportCounts {
 		return &adminpb.Report_ReportCounts{
 			RequestCount: all, UnchangedCount: all - denied, NewlyDeniedCount: denied,
-			PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: all, UnchangedCount: all - denied, VerdictChangedCount: denied},
+			PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: all, UnchangedCount: all - denied, ResultChangedCount: denied},
 		}
 	}
 	r := report.WithCounts(counts(100, 10))
-	r.Estimate = counts(800, 80)
+	r.Estimate, r.ChangedCoverage = counts(800, 80), proto.Float64(1)
 	for _, c := range []struct {
 		effective             float64
 		share, words, verdict string

@@ -1,12 +1,13 @@
 // Package verdict says in sentences and numbers what a report comes to, the same on a terminal,
-// in Markdown and on the page: the verdict first, then the kinds of differences, what was never
-// exercised and what is not known.
+// in Markdown and on the page: the verdict first, then the kinds of differences, which items of the
+// change no request has shown, and what is not known.
 //
-// Its texts may quote what others wrote, such as the reason of a drop: whoever shows them escapes
+// Its texts may quote what others wrote, such as the reason of a drop: anyone who shows them escapes
 // them for where they are shown.
 package verdict
 
 import (
+	"slices"
 	"strings"
 
 	"understudy/admin/report"
@@ -16,7 +17,7 @@ import (
 // Verdict is the answer of a report to "should I commit?".
 type Verdict struct {
 	// Word is the answer in a word or two, and Why the reason. Together they are one
-	// sentence: "Not yet: 1 of 2 requirements is not met; …".
+	// sentence: "Not yet: 1 of 2 requirements is not met; …", "No difference in 40 requests …".
 	Word, Why string
 	// Tone is how the word is coloured.
 	Tone Tone
@@ -27,9 +28,9 @@ type Tone int
 
 // The tones.
 const (
-	// Unknown: nothing is known that would answer.
+	// Unknown: nothing is known that would answer, or nobody has said what would.
 	Unknown Tone = iota
-	// Good: nothing speaks against it.
+	// Good: all that decides was required, and is met.
 	Good
 	// Look: it is for people to decide.
 	Look
@@ -37,13 +38,77 @@ const (
 	Bad
 )
 
-// String is the whole sentence.
-func (v Verdict) String() string { return v.Word + ": " + v.Why + "." }
+// noDifference is the word of a report that has nothing to look at, and no requirements.
+const noDifference = "No difference"
 
-// Of judges a report: by its requirements if there are any, else by whether
-// there is any difference.
+// String is the whole sentence.
+func (v Verdict) String() string {
+	if v.Word == noDifference {
+		return v.Word + " " + v.Why + "."
+	}
+	return v.Word + ": " + v.Why + "."
+}
+
+// Of judges a report: by its requirements if there are any, else by whether there is any difference, and
+// by whether requests have shown all items of the change.
+//
+// The order of the cases is that of what stops a commit:
+//
+//	Do not commit    a limit on a count is exceeded, and counts do not fall
+//	Not by you       all is met but that somebody else commits
+//	Not yet          a requirement is not met
+//	Not known yet    nothing was compared
+//	Look first       something differs, or was not seen, and no requirement judged that
+//	Ready            requirements judged all that decides, and are met
+//	No difference    nothing differs and all items were seen, without requirements
+//
+// "Ready" is good only where somebody said beforehand what is enough. Without requirements nothing is
+// good: the report then says what it saw, and leaves the rest to people.
 func Of(r *adminpb.Report) Verdict {
-	var unmet, unreachable int64
+	if word, why := hindrance(r); word != "" {
+		return Verdict{word, why + "; " + changeOf(r), Bad}
+	}
+	of := int64(len(r.Requirements))
+	switch {
+	case r.RequestCount == 0:
+		return Verdict{"Not known yet", changeOf(r), Unknown}
+	case of > 0 && Unjudged(r) != "":
+		return Verdict{"Look first", allMet(of) + ", but " + Unjudged(r) + "; " + changeOf(r), Look}
+	case of > 0:
+		return Verdict{"Ready", allMet(of) + "; " + changeOf(r), Good}
+	case differing(r) > 0, report.Unseen(r) > 0, !report.ChangeKnown(r), report.Incomplete(r):
+		return Verdict{"Look first", changeOf(r), Look}
+	default:
+		return Verdict{noDifference, strings.TrimPrefix(changeOf(r), "no difference "), Unknown}
+	}
+}
+
+// hindrance is the word and the reason of a report that does not meet its requirements; empty if
+// it meets all.
+//
+// A limit on a share can come back within reach with more traffic; one on a count cannot, unless an
+// acceptance takes requests out of it.
+func hindrance(r *adminpb.Report) (word, why string) {
+	unmet, unreachable := unmetOf(r)
+	of := int64(len(r.Requirements))
+	switch {
+	case unreachable > 0:
+		return "Do not commit", numberOf(unreachable, of) + " can no longer be met"
+	case report.OnlyAwaitsCommitter(r):
+		return "Not by you", "somebody else has to commit it"
+	case unmet == 2 && of == 2:
+		return "Not yet", "neither of the requirements is met"
+	case unmet > 1 && unmet == of:
+		return "Not yet", "none of the " + report.Number(of) + " requirements is met"
+	case unmet > 0:
+		return "Not yet", numberOf(unmet, of) + areOf(unmet) + " not met"
+	default:
+		return "", ""
+	}
+}
+
+// unmetOf is how many requirements are not met, and how many of these can no longer be.
+func unmetOf(r *adminpb.Report) (unmet, unreachable int64) {
 	for _, q := range r.Requirements {
 		if !q.Met {
 			unmet++
@@ -52,33 +117,7 @@ func Of(r *adminpb.Report) Verdict {
 			}
 		}
 	}
-	of := int64(len(r.Requirements))
-	switch {
-	case unreachable > 0:
-		return Verdict{"Do not commit", numberOf(unreachable, of) + " can no longer be met; " + changeOf(r), Bad}
-	case report.OnlyAwaitsCommitter(r):
-		return Verdict{"Not by you", "somebody else has to commit it; " + changeOf(r), Bad}
-	case unmet == 2 && of == 2:
-		return Verdict{"Not yet", "neither of the requirements is met; " + changeOf(r), Bad}
-	case unmet > 1 && unmet == of:
-		return Verdict{"Not yet", "none of the " + report.Number(of) + " requirements is met; " + changeOf(r), Bad}
-	case unmet > 0:
-		return Verdict{"Not yet", numberOf(unmet, of) + areOf(unmet) + " not met; " + changeOf(r), Bad}
-	case r.RequestCount == 0:
-		return Verdict{"Not known yet", changeOf(r), Unknown}
-	case of > 0 && Unjudged(r) != "":
-		return Verdict{"Look first", allMet(of) + ", but " + Unjudged(r) + "; " + changeOf(r), Look}
-	case of > 0:
-		return Verdict{"Ready", allMet(of) + "; " + changeOf(r), Good}
-	case differing(r) > 0:
-		return Verdict{"Look first", changeOf(r), Look}
-	case Unseen(r) != "":
-		return Verdict{"Look first", changeOf(r) + ", but " + Unseen(r), Look}
-	case report.Incomplete(r):
-		return Verdict{"Look first", changeOf(r), Look}
-	default:
-		return Verdict{"No difference", changeOf(r), Good}
-	}
+	return unmet, unreachable
 }
 
 // allMet says that all of so many requirements are met.
@@ -95,6 +134,9 @@ func allMet(of int64) string {
 
 // Unjudged says about what no requirement is that decides ([report.Unjudged]); it is empty if
 // there is one about each.
+//
+// What decides is who is newly denied, who is newly allowed, what failed, what was dropped, and which
+// items were seen. A list of requirements that is silent on one of them has not judged the change.
 func Unjudged(r *adminpb.Report) string {
 	names := report.Unjudged(r)
 	if len(names) == 0 {
@@ -114,28 +156,30 @@ func numberOf(n, of int64) string {
 // differing is the number of requests that are not decided alike.
 func differing(r *adminpb.Report) int64 { return r.RequestCount - r.UnchangedCount }
 
-// changeOf says in one clause what the experiment changes, of which requests, where most, and what is
-// left out.
+// changeOf says in one clause what the experiment changes, of which requests, where most, what is left
+// out, and of how much of the change nothing is known.
+//
+// For example: "25 of 500 requests that the live policy allows would be newly denied (5%); 90 of 90
+// requests of GET /orders/list would be newly denied; 2 of 15 items were not seen".
 func changeOf(r *adminpb.Report) string {
-	text := differences(r) + ofThemAccepted(r)
-	if worst := worstEndpoint(r); worst != "" {
-		text += "; " + worst
+	clauses := []string{differences(r) + ofThemAccepted(r)}
+	if r.RequestCount > 0 {
+		clauses = append(clauses, Excludes(r), worstEndpoint(r), notCompared(r), Unseen(r))
+	} else {
+		clauses = append(clauses, notCompared(r))
 	}
-	if left := notCompared(r); left != "" {
-		text += "; " + left
-	}
-	return text
+	return strings.Join(slices.DeleteFunc(clauses, func(c string) bool { return c == "" }), "; ")
 }
 
 // differences says how the requests compared are decided.
+//
+// Only kinds that occur are named, and only the first with "would be".
 func differences(r *adminpb.Report) string {
 	switch {
 	case r.RequestCount == 0:
 		return "no request has been compared"
-	case differing(r) <= 0 && r.RequestCount == 1:
-		return "the one request compared is decided alike"
 	case differing(r) <= 0:
-		return "all " + report.Number(r.RequestCount) + " requests compared are decided alike" + whose(r)
+		return "no difference in " + Counted(r.RequestCount, "request") + whose(r)
 	}
 	var parts []string
 	for _, k := range Changes {
@@ -165,15 +209,17 @@ func differences(r *adminpb.Report) string {
 
 // whose says of requests that are all decided alike how many are allowed, and whose those are: what
 // both policies deny shows little.
+//
+// Requests that both policies deny are no evidence for a change of what is allowed.
 func whose(r *adminpb.Report) string {
 	allowed := report.Allowed(report.Counts(r))
 	switch {
 	case allowed == r.RequestCount:
-		return ", of " + from(r)
+		return " by " + from(r)
 	case allowed > 0:
-		return ", " + report.Number(allowed) + " of them allowed, of " + from(r)
+		return ", " + report.Number(allowed) + " of them allowed, by " + from(r)
 	case r.PolicyDenies.GetRequestCount() > 0:
-		return ", and both policies deny"
+		return ", which both policies deny"
 	default:
 		return ""
 	}
@@ -185,6 +231,8 @@ const unknown = "unknown"
 // ShareOf writes the share that requests of a kind are of what they are a part of. Where it is
 // made of what chance chose, it says so; it is "unknown" if too much was lost, or if chance chose too
 // little.
+//
+// Evidence leans if more than 1 % was lost and not by chance: what was lost may be just what differs.
 func ShareOf(r *adminpb.Report, k Kind) string {
 	p := report.PartOf(r, k.Value)
 	switch {
@@ -217,29 +265,6 @@ func ShareInWords(r *adminpb.Report, k Kind) string {
 	}
 }
 
-// Unseen says how much of the change was never exercised, or is not known to have been; it is
-// empty if all of it was.
-func Unseen(r *adminpb.Report) string {
-	rules := int64(len(r.ChangedRules))
-	pending, left := r.PendingRequestCount, r.UnexaminedRequestCount
-	n := int64(len(NeverExercised(r)))
-	some := report.Number(n) + " of " + Counted(rules, "changed rule") + wereOf(n)
-	switch {
-	case rules == 0 && pending > 0:
-		return "which rules differ is still being examined"
-	case rules == 0 && left > 0:
-		return "which rules differ could not be examined"
-	case n == 0:
-		return ""
-	case pending > 0:
-		return some + " not exercised yet, and " + Counted(pending, "request") + areOf(pending) + " still being examined"
-	case left > 0:
-		return some + " not exercised by what was examined, and " + Counted(left, "request") + " could not be"
-	default:
-		return some + " never exercised"
-	}
-}
-
 // areOf agrees with a number of things.
 func areOf(n int64) string {
 	if n == 1 {
@@ -256,17 +281,9 @@ func wereOf(n int64) string {
 	return " were"
 }
 
-// NeverExercised are the rules that differ and were not evaluated for any request.
-func NeverExercised(r *adminpb.Report) (rules []*adminpb.Report_ChangedRule) {
-	for _, c := range r.ChangedRules {
-		if !c.EvaluatedTrue && !c.EvaluatedFalse {
-			rules = append(rules, c)
-		}
-	}
-	return rules
-}
-
 // Summary is the numbers of a report on one line, for lists and progress.
+//
+// For example: "295 requests compared, 19 newly denied, 5 newly allowed".
 func Summary(r *adminpb.Report) string {
 	if r.RequestCount == 0 {
 		return "no request compared"

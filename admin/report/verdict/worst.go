@@ -9,10 +9,12 @@ import (
 	"understudy/authz/diagnostics"
 )
 
-// minHit is how many requests of an endpoint have to change their verdict before the verdict names it.
+// minHit is how many requests of an endpoint have to be decided otherwise before the verdict names it.
+//
+// Fewer than ten requests of one endpoint are no pattern yet, and the list of groups has them.
 const minHit = 10
 
-// hit is how many of the requests of an endpoint have the other verdict.
+// hit is how many of the requests of an endpoint are decided otherwise.
 type hit struct {
 	kind         adminpb.Report_Kind
 	method, path string
@@ -21,7 +23,7 @@ type hit struct {
 
 // worstEndpoint says of which endpoint at least half of the requests would be newly denied or newly
 // allowed: "90 of 90 requests of GET /orders/list would be newly denied". A share of all requests is
-// thinned by whoever asks for other things, and this is not. Of several it is one of the gravest
+// thinned by anyone who asks for other things, and this is not. Of several it is one of the gravest
 // kind, and of those the one with the most such requests. It is empty if there is none, and where it
 // would repeat what the verdict says of all requests.
 func worstEndpoint(r *adminpb.Report) string {
@@ -42,8 +44,10 @@ func worstEndpoint(r *adminpb.Report) string {
 	return report.Number(worst.count) + " of " + Counted(worst.all, "request") + " of " + at + " " + Kinds[rankOf(worst.kind)].Clause
 }
 
-// hits are the endpoints of which at least half of the requests have the other verdict, and nobody has
+// hits are the endpoints of which at least half of the requests are decided otherwise, and nobody has
 // accepted it.
+//
+// Half is more than what scanning and retries make of an endpoint that works.
 func hits(r *adminpb.Report) (found []hit) {
 	sums := make(map[hit]*hit)
 	for _, d := range r.Differences {

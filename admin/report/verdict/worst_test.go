@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"understudy/admin/report"
 	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
@@ -35,10 +37,10 @@ func TestTheWorstEndpointIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := report.WithCounts(&adminpb.Report_ReportCounts{
 				RequestCount: 10090, UnchangedCount: 10000, NewlyDeniedCount: 90,
-				PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 10090, UnchangedCount: 10000, VerdictChangedCount: 90},
+				PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 10090, UnchangedCount: 10000, ResultChangedCount: 90},
 			})
 			r.Acceptances = []*adminpb.Acceptance{{Name: "a", State: adminpb.Acceptance_IN_FORCE}}
-			r.Differences = c.groups
+			r.Differences, r.ChangedCoverage = c.groups, proto.Float64(1)
 			r.Requirements = []*adminpb.Report_RequirementResult{{Requirement: "newly-denied<=1%", Met: true}}
 			got := verdict.Of(r).String()
 			if c.want != "" && !strings.HasSuffix(got, "; "+c.want+".") {
@@ -50,9 +52,9 @@ func TestTheWorstEndpointIsNamed(t *testing.T) {
 		})
 	}
 	all := report.WithCounts(&adminpb.Report_ReportCounts{
-		RequestCount: 90, NewlyDeniedCount: 90, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 90, VerdictChangedCount: 90},
+		RequestCount: 90, NewlyDeniedCount: 90, PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 90, ResultChangedCount: 90},
 	})
-	all.Differences = []*adminpb.Report_Difference{group(denied, "/orders/list", 90, 90)}
+	all.Differences, all.ChangedCoverage = []*adminpb.Report_Difference{group(denied, "/orders/list", 90, 90)}, proto.Float64(1)
 	if got, want := verdict.Of(all).Why, "90 of 90 requests that the live policy allows would be newly denied (100%)"; got != want {
 		t.Errorf("got %q, want it said once: %q", got, want)
 	}

@@ -83,7 +83,7 @@ func (m *mesh) tokenFile(name string) string { return filepath.Join(m.folder, na
 func (m *mesh) start(t *testing.T, name string, args ...string) {
 	t.Helper()
 	log := &lockedBuffer{}
-	cmd := exec.Command(name, args...) //nolint:gosec,noctx // programs of this test, which end in Cleanup
+	cmd := exec.Command(name, args...) // programs of this test, which end in Cleanup
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := testkit.Start(cmd); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func (m *mesh) start(t *testing.T, name string, args ...string) {
 func (m *mesh) run(t *testing.T, args ...string) {
 	t.Helper()
 	args = append(args, "--admin", m.admin[0], "--token-file", m.tokenFile("olga"))
-	cmd := exec.CommandContext(t.Context(), m.binary, args...) //nolint:gosec // the binary under test
+	cmd := exec.CommandContext(t.Context(), m.binary, args...) // the binary under test
 	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+m.folder)
 	if out, err := testkit.CombinedOutput(cmd); err != nil {
 		t.Fatalf("understudy %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -158,7 +158,7 @@ type lockedBuffer struct {
 func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.b.Write(p) //nolint:wrapcheck // it never fails
+	return l.b.Write(p)
 }
 
 func (l *lockedBuffer) String() string {

@@ -21,7 +21,7 @@ const (
 // concerned is the request that the experiment would deny.
 var concerned = shopTraffic[2]
 
-// TestFromAPolicyToACommit is the whole story, beside two sidecars with live traffic: a
+// TestFromAPolicyToACommit is the whole story, next to two sidecars with live traffic: a
 // preview is started in the page, which becomes live by itself, says what would change,
 // and commits; all sidecars follow; and it is rolled back.
 func TestFromAPolicyToACommit(t *testing.T) {
@@ -59,6 +59,8 @@ func TestFromAPolicyToACommit(t *testing.T) {
 	b.visit(path(tighter, "commit"))
 	b.reads("main", b.etagsOf(m))
 	b.inBoth("commit")
+	// It says what the report does not show, and asks why that is as it should be.
+	b.do(chromedp.Focus(css("#reason")), chromedp.KeyEvent("services call by name from now on"))
 	b.press("#b-commit")
 	b.reads("#h-operation", `Done`)
 	b.reads("main", `2 of 2`)

@@ -23,9 +23,9 @@ func New() Metrics {
 	return Metrics{sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), reader}
 }
 
-// Count returns a counter: the sum of its series that have a label of this value, or of all if the
-// label is empty. A counter that does not exist is 0, so a test should also see it rise.
-func (m Metrics) Count(t testing.TB, name, label, value string) (n int64) {
+// Count returns a counter: the sum of its series that have all of these labels, whose values are
+// strings. A counter that does not exist is 0, so a test should also see it rise.
+func (m Metrics) Count(t testing.TB, name string, labels ...attribute.KeyValue) (n int64) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	if err := m.reader.Collect(context.Background(), &all); err != nil {
@@ -38,11 +38,21 @@ func (m Metrics) Count(t testing.TB, name, label, value string) (n int64) {
 				continue
 			}
 			for _, p := range data.DataPoints {
-				if v, ok := p.Attributes.Value(attribute.Key(label)); label == "" || ok && v.AsString() == value {
+				if hasAll(p.Attributes, labels) {
 					n += p.Value
 				}
 			}
 		}
 	}
 	return n
+}
+
+// hasAll reports whether a series has all of these labels.
+func hasAll(series attribute.Set, labels []attribute.KeyValue) bool {
+	for _, label := range labels {
+		if v, ok := series.Value(label.Key); !ok || v.AsString() != label.Value.AsString() {
+			return false
+		}
+	}
+	return true
 }

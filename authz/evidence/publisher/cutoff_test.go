@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/admin"
-	"understudy/admin/settler"
+	"understudy/admin/compactor"
 	"understudy/admin/storetest"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -51,12 +51,12 @@ func (s *lossy) Publish(ctx context.Context, node string, due []authz.PublishedE
 	return s.Both.Publish(ctx, node, due)
 }
 
-// place is a store with a control plane that settles what is over.
+// place is a store with a control plane that compacts what is over.
 type place struct {
 	*testing.T
 	stored storetest.Both
 	store  *lossy
-	*settler.Settler
+	*compactor.Compactor
 	// want is what was counted.
 	want counts
 }
@@ -72,7 +72,7 @@ func simulate(t *testing.T, happens func(p *place)) {
 		newExperiment(t, stored)
 		happens(&place{
 			T: t, stored: stored, store: &lossy{Both: stored},
-			Settler: &settler.Settler{Store: stored, Project: "p1", Logger: slog.New(slog.DiscardHandler)},
+			Compactor: &compactor.Compactor{Store: stored, Project: "p1", Logger: slog.New(slog.DiscardHandler)},
 		})
 	})
 }
@@ -101,10 +101,10 @@ func (p *place) check(lost int64) int {
 // process is one that counts.
 type process struct {
 	*place
-	ledger *evidence.Ledger
-	tally  *evidence.Tally
-	pace   *publisher.Pace
-	end    func() *publisher.Publisher
+	ledger    *evidence.Ledger
+	tally     *evidence.Tally
+	intervals *publisher.Intervals
+	end       func() *publisher.Publisher
 }
 
 // start starts a process of a node.
@@ -114,11 +114,11 @@ func (p *place) start(node string) *process {
 	if _, err := p.stored.Heartbeat(p.Context(), &adminpb.Node{Name: location.Node(node), CreateTime: timestamppb.New(started)}); err != nil {
 		p.Fatal(err)
 	}
-	r := &process{place: p, ledger: evidence.NewLedger(started), pace: &publisher.Pace{}}
-	r.tally = r.ledger.Tally(string(tried.Experiment), tried.UID, etag)
+	r := &process{place: p, ledger: evidence.NewLedger(started), intervals: &publisher.Intervals{}}
+	r.tally = r.ledger.Tally(evidence.Content{Experiment: string(tried.Experiment), UID: tried.UID, Etag: etag})
 	r.follow()
 	publishing := &publisher.Publisher{
-		Feed: p.store, Node: location.Node(node), Ledger: r.ledger, Pace: r.pace, Logger: slog.New(slog.DiscardHandler),
+		Feed: p.store, Node: location.Node(node), Ledger: r.ledger, Intervals: r.intervals, Logger: slog.New(slog.DiscardHandler),
 	}
 	ctx, cancel := context.WithCancel(p.Context())
 	running := make(chan struct{})
@@ -197,7 +197,7 @@ func TestCutOffForDays(t *testing.T) {
 		r.count(random, 100)
 		time.Sleep(time.Minute)
 		p.store.now.Store(requestLost)
-		r.pace.SetNodes(5000) // it tries every 20 s, not every 2 s: the test takes a tenth of the time
+		r.intervals.SetNodes(5000) // it tries every 20 s, not every 2 s: the test takes a tenth of the time
 		for range 49 {
 			r.count(random, 10)
 			time.Sleep(time.Hour)
@@ -229,8 +229,8 @@ func drops(t *testing.T, store admin.Store) map[string]int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := evidence.NewSum(string(tried.Experiment), tried.UID, etag, nil)
-	for _, value := range append([][]byte{stored.Settled}, values(stored.Tallies)...) {
+	sum := evidence.NewSum(evidence.Content{Experiment: string(tried.Experiment), UID: tried.UID, Etag: etag}, nil)
+	for _, value := range append([][]byte{stored.Compacted}, values(stored.Tallies)...) {
 		e := &evidencepb.Evidence{}
 		if err := proto.Unmarshal(value, e); err != nil {
 			t.Fatal(err)

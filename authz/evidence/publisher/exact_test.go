@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -21,8 +22,8 @@ import (
 
 	"understudy/admin"
 	"understudy/admin/boltstore"
+	"understudy/admin/compactor"
 	"understudy/admin/redisstore"
-	"understudy/admin/settler"
 	"understudy/admin/storetest"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -128,10 +129,10 @@ func count(at, node string) error {
 		return err
 	}
 	ledger := evidence.NewLedger(time.Now())
-	tally := ledger.Tally(string(tried.Experiment), tried.UID, etag)
+	tally := ledger.Tally(evidence.Content{Experiment: string(tried.Experiment), UID: tried.UID, Etag: etag})
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live"}})
 	p := &publisher.Publisher{
-		Feed: telling{store}, Node: location.Node(node), Ledger: ledger, Pace: &publisher.Pace{}, Logger: slog.New(slog.DiscardHandler),
+		Feed: telling{store}, Node: location.Node(node), Ledger: ledger, Intervals: &publisher.Intervals{}, Logger: slog.New(slog.DiscardHandler),
 	}
 	go countLines(os.Stdin, tally)
 	p.Run(ctx)
@@ -154,9 +155,9 @@ func countLines(lines io.Reader, tally *evidence.Tally) {
 // countOne counts a request, whose path and caller go by n.
 func countOne(tally *evidence.Tally, kind, n int) {
 	r := &authz.Request{Method: "GET", Path: fmt.Sprintf("/orders/%d", n), Principal: fmt.Sprint("caller-", n%7), Time: time.Now()}
-	denied := authz.Decision{Verdict: authz.Deny, Reason: "no such role"}
+	denied := authz.Decision{Effect: authz.Deny, Reason: "no such role"}
 	tally.Count("live", evidence.Comparison{
-		Request: r, Pattern: tally.Patterns().Of(r.Method, r.Path), Outcome: evidence.NewOutcome(differences[kind], denied, denied, nil),
+		Request: r, Pattern: tally.Patterns().Of(evidence.Method(r.Method), r.Path), Outcome: evidence.NewOutcome(differences[kind], denied, denied, nil),
 	})
 }
 
@@ -183,7 +184,7 @@ func start(t *testing.T, store, node string) *life {
 	return l
 }
 
-// ask sends requests, which the process counts at its pace.
+// ask sends requests, which the process counts in its own time.
 func (l *life) ask(kinds []int) {
 	var b strings.Builder
 	for i, kind := range kinds {
@@ -243,7 +244,7 @@ func (l *life) end(by syscall.Signal) {
 // newExperiment stores the experiment.
 func newExperiment(t *testing.T, store admin.Store) {
 	t.Helper()
-	put, err := admin.NewPut(string(tried.Experiment), etag, &adminpb.PolicyExperiment{
+	put, err := admin.NewPut(tried.Experiment, etag, &adminpb.PolicyExperiment{
 		Name: string(tried.Experiment), Uid: tried.UID, Etag: etag,
 	})
 	if err == nil {
@@ -264,15 +265,15 @@ func requests(random *rand.Rand, n int) []int {
 	return out
 }
 
-// read returns all that is counted, settled or not.
+// read returns all that is counted, compacted or not.
 func read(t *testing.T, store admin.Store) counts {
 	t.Helper()
 	stored, err := store.Evidence(t.Context(), tried)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := evidence.NewSum(string(tried.Experiment), tried.UID, etag, nil)
-	for _, value := range append([][]byte{stored.Settled}, values(stored.Tallies)...) {
+	all := evidence.NewSum(evidence.Content{Experiment: string(tried.Experiment), UID: tried.UID, Etag: etag}, nil)
+	for _, value := range append([][]byte{stored.Compacted}, values(stored.Tallies)...) {
 		e := &evidencepb.Evidence{}
 		if err := proto.Unmarshal(value, e); err != nil {
 			t.Fatal(err)
@@ -370,17 +371,17 @@ func check(t *testing.T, what string, got, acknowledged, published counts) {
 func TestExact(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedisWithUsers(t, "../../../deploy/redis/users.conf")
-	store, closeStore, err := openStore(server.URLOf(storetest.ControlUser, storetest.ControlPassword))
+	store, closeStore, err := openStore(server.URLOf(url.UserPassword(storetest.ControlUser, storetest.ControlPassword)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = closeStore() })
 	newExperiment(t, store)
-	acknowledged, published := run(t, server.URLOf(storetest.SidecarUser, storetest.SidecarPassword), 2, 4, 2500)
+	acknowledged, published := run(t, server.URLOf(url.UserPassword(storetest.SidecarUser, storetest.SidecarPassword)), 2, 4, 2500)
 	if acknowledged.sum() != 20_000 {
 		t.Errorf("%d requests were acknowledged", acknowledged.sum())
 	}
-	settled(t, store, acknowledged, published)
+	compacted(t, store, acknowledged, published)
 }
 
 // TestExactFile is the same with a file, which one process has at a time.
@@ -399,23 +400,23 @@ func TestExactFile(t *testing.T) {
 	}
 	do(func(store storetest.Both) { newExperiment(t, store) })
 	acknowledged, published := run(t, path, 1, 4, 5000)
-	do(func(store storetest.Both) { settled(t, store, acknowledged, published) })
+	do(func(store storetest.Both) { compacted(t, store, acknowledged, published) })
 }
 
-// settled checks the evidence before and after what is over of it was settled.
-func settled(t *testing.T, store storetest.Both, acknowledged, published counts) {
+// compacted checks the evidence before and after what is over of it was compacted.
+func compacted(t *testing.T, store storetest.Both, acknowledged, published counts) {
 	t.Helper()
 	before := read(t, store)
 	check(t, "published", before, acknowledged, published)
-	s := &settler.Settler{Store: store, Project: "p1", Logger: slog.New(slog.DiscardHandler)}
+	s := &compactor.Compactor{Store: store, Project: "p1", Logger: slog.New(slog.DiscardHandler)}
 	if err := s.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	stored, err := store.Evidence(t.Context(), tried)
 	if err != nil || stored.Version == 0 {
-		t.Errorf("nothing was settled: %+v, %v", stored, err)
+		t.Errorf("nothing was compacted: %+v, %v", stored, err)
 	}
 	if after := read(t, store); after != before {
-		t.Errorf("settled, %v are %v", before, after)
+		t.Errorf("compacted, %v are %v", before, after)
 	}
 }

@@ -26,8 +26,8 @@ type Publisher struct {
 	Node string
 	// Ledger has what the node counts. Required.
 	Ledger *evidence.Ledger
-	// Pace is told how many nodes there are. Required.
-	Pace *Pace
+	// Intervals learns how many nodes there are. Required.
+	Intervals *Intervals
 	// Logger gets what fails. Required.
 	Logger *slog.Logger
 }
@@ -43,7 +43,7 @@ func (p *Publisher) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			changed := now.Sub(last) >= p.Pace.Change() && p.Ledger.Changed()
+			changed := now.Sub(last) >= p.Intervals.Change() && p.Ledger.Changed()
 			if now.Before(next) && !changed && !p.Ledger.Fresh() {
 				continue
 			}
@@ -52,7 +52,7 @@ func (p *Publisher) Run(ctx context.Context) {
 			trouble.note(p.Logger, time.Now(), err)
 		}
 		last = time.Now()
-		next = last.Add(Jittered(p.Pace.Publication()))
+		next = last.Add(Jittered(p.Intervals.Publication()))
 	}
 }
 
@@ -70,7 +70,7 @@ func (p *Publisher) Finish(ctx context.Context) {
 
 // publish publishes what is due, and does without the store if nothing is.
 func (p *Publisher) publish(ctx context.Context) error {
-	due := p.Ledger.Due(p.Pace.Publication())
+	due := p.Ledger.Due(p.Intervals.Publication())
 	if len(due) == 0 {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (p *Publisher) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Pace.SetNodes(done.Nodes)
+	p.Intervals.SetNodes(done.Nodes)
 	var failed []error
 	for _, e := range due {
 		if err := done.Failed[e.Tally]; err != nil {

@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What one tally has counted since it began; or, settled, what all tallies have that
+// What one tally has counted since it began; or, compacted, what all tallies have that
 // are over. Publishing it again replaces it.
 type Evidence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -39,7 +39,7 @@ type Evidence struct {
 	Pairs []*Pair `protobuf:"bytes,4,rep,name=pairs,proto3" json:"pairs,omitempty"`
 	// The sum of all earlier pairs; its etag is empty.
 	Earlier *Pair `protobuf:"bytes,5,opt,name=earlier,proto3" json:"earlier,omitempty"`
-	// The last hour, minute by minute. Not settled.
+	// The last hour, minute by minute. Not compacted.
 	Points []*Point `protobuf:"bytes,6,rep,name=points,proto3" json:"points,omitempty"`
 	// The tally is over: it will not be published again.
 	Final bool `protobuf:"varint,7,opt,name=final,proto3" json:"final,omitempty"`
@@ -183,19 +183,16 @@ type Pair struct {
 	// that differ.
 	Other  map[int32]int64 `protobuf:"bytes,9,rep,name=other,proto3" json:"other,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Labels []*Label        `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty"`
-	Rules  []*Rule         `protobuf:"bytes,11,rep,name=rules,proto3" json:"rules,omitempty"`
 	Noise  *Noise          `protobuf:"bytes,12,opt,name=noise,proto3" json:"noise,omitempty"`
-	// Paths of data in which the two policies differ.
-	ChangedData []string `protobuf:"bytes,13,rep,name=changed_data,json=changedData,proto3" json:"changed_data,omitempty"`
 	// Requests of methods and patterns that are not among the endpoints, because there
 	// are too many.
 	OtherEndpoints int64 `protobuf:"varint,15,opt,name=other_endpoints,json=otherEndpoints,proto3" json:"other_endpoints,omitempty"`
-	// How many rules are not among the rules, because there are too many.
-	MoreRules int64 `protobuf:"varint,16,opt,name=more_rules,json=moreRules,proto3" json:"more_rules,omitempty"`
-	// How many requests are still to be evaluated to see which rules they exercise. Not
-	// settled.
+	// What requests have shown of the items in which the two policies differ: by list, at
+	// most 2, for while a new build is rolled out there are two.
+	Items []*Items `protobuf:"bytes,23,rep,name=items,proto3" json:"items,omitempty"`
+	// How many requests are still to be examined for the items. Not compacted.
 	Pending int64 `protobuf:"varint,17,opt,name=pending,proto3" json:"pending,omitempty"`
-	// How many could not be evaluated for that.
+	// How many could not be.
 	Unexamined int64 `protobuf:"varint,18,opt,name=unexamined,proto3" json:"unexamined,omitempty"`
 	// What the counts stand for, if only some requests were compared, drawn by chance: each
 	// counts as many as it was drawn from. What was left out by chance counts once, in dropped.
@@ -203,12 +200,19 @@ type Pair struct {
 	Weights *Counts `protobuf:"bytes,19,opt,name=weights,proto3" json:"weights,omitempty"`
 	// The sums of the squares of the weights. Absent if the weights are.
 	Squares *Counts `protobuf:"bytes,20,opt,name=squares,proto3" json:"squares,omitempty"`
-	// The distinct callers of the requests that one of the two policies allows, as those of a
-	// group.
-	Callers []byte `protobuf:"bytes,21,opt,name=callers,proto3" json:"callers,omitempty"`
 	// When requests that had been counted by a name were last added to those of `*`, in Unix
 	// milliseconds; 0 if none were. A name that is there later has what was counted since.
-	Folded        int64 `protobuf:"varint,22,opt,name=folded,proto3" json:"folded,omitempty"`
+	Folded int64 `protobuf:"varint,22,opt,name=folded,proto3" json:"folded,omitempty"`
+	// The callers of the requests that the live policy allows, or denies, and of those of
+	// them that the experiment decides the other way. Absent if there are none.
+	AllowedCallers      *Callers `protobuf:"bytes,24,opt,name=allowed_callers,json=allowedCallers,proto3" json:"allowed_callers,omitempty"`
+	DeniedCallers       *Callers `protobuf:"bytes,25,opt,name=denied_callers,json=deniedCallers,proto3" json:"denied_callers,omitempty"`
+	NewlyDeniedCallers  *Callers `protobuf:"bytes,26,opt,name=newly_denied_callers,json=newlyDeniedCallers,proto3" json:"newly_denied_callers,omitempty"`
+	NewlyAllowedCallers *Callers `protobuf:"bytes,27,opt,name=newly_allowed_callers,json=newlyAllowedCallers,proto3" json:"newly_allowed_callers,omitempty"`
+	// The hours of the week, in UTC, in which requests were decided that were compared: bit
+	// h % 8 of byte h / 8 is hour h, and hour 0 begins on Monday at 00:00. Bytes beyond the
+	// end are zero.
+	Hours         []byte `protobuf:"bytes,28,opt,name=hours,proto3" json:"hours,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,23 +317,9 @@ func (x *Pair) GetLabels() []*Label {
 	return nil
 }
 
-func (x *Pair) GetRules() []*Rule {
-	if x != nil {
-		return x.Rules
-	}
-	return nil
-}
-
 func (x *Pair) GetNoise() *Noise {
 	if x != nil {
 		return x.Noise
-	}
-	return nil
-}
-
-func (x *Pair) GetChangedData() []string {
-	if x != nil {
-		return x.ChangedData
 	}
 	return nil
 }
@@ -341,11 +331,11 @@ func (x *Pair) GetOtherEndpoints() int64 {
 	return 0
 }
 
-func (x *Pair) GetMoreRules() int64 {
+func (x *Pair) GetItems() []*Items {
 	if x != nil {
-		return x.MoreRules
+		return x.Items
 	}
-	return 0
+	return nil
 }
 
 func (x *Pair) GetPending() int64 {
@@ -376,16 +366,99 @@ func (x *Pair) GetSquares() *Counts {
 	return nil
 }
 
-func (x *Pair) GetCallers() []byte {
+func (x *Pair) GetFolded() int64 {
 	if x != nil {
-		return x.Callers
+		return x.Folded
+	}
+	return 0
+}
+
+func (x *Pair) GetAllowedCallers() *Callers {
+	if x != nil {
+		return x.AllowedCallers
 	}
 	return nil
 }
 
-func (x *Pair) GetFolded() int64 {
+func (x *Pair) GetDeniedCallers() *Callers {
 	if x != nil {
-		return x.Folded
+		return x.DeniedCallers
+	}
+	return nil
+}
+
+func (x *Pair) GetNewlyDeniedCallers() *Callers {
+	if x != nil {
+		return x.NewlyDeniedCallers
+	}
+	return nil
+}
+
+func (x *Pair) GetNewlyAllowedCallers() *Callers {
+	if x != nil {
+		return x.NewlyAllowedCallers
+	}
+	return nil
+}
+
+func (x *Pair) GetHours() []byte {
+	if x != nil {
+		return x.Hours
+	}
+	return nil
+}
+
+// Who sends some of the requests.
+type Callers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The distinct ones, as those of a group, with 256 registers.
+	Set []byte `protobuf:"bytes,1,opt,name=set,proto3" json:"set,omitempty"`
+	// How many of the requests have a caller that is known.
+	Requests      int64 `protobuf:"varint,2,opt,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Callers) Reset() {
+	*x = Callers{}
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Callers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Callers) ProtoMessage() {}
+
+func (x *Callers) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Callers.ProtoReflect.Descriptor instead.
+func (*Callers) Descriptor() ([]byte, []int) {
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Callers) GetSet() []byte {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+func (x *Callers) GetRequests() int64 {
+	if x != nil {
+		return x.Requests
 	}
 	return 0
 }
@@ -415,7 +488,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[2]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -427,7 +500,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[2]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -440,7 +513,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{2}
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Counts) GetBothAllow() int64 {
@@ -524,7 +597,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[3]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -536,7 +609,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[3]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -549,7 +622,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{3}
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Span) GetBegin() int64 {
@@ -583,7 +656,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[4]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -595,7 +668,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[4]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -608,7 +681,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{4}
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Endpoint) GetMethod() string {
@@ -671,7 +744,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[5]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +756,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[5]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +769,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{5}
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Group) GetKind() int32 {
@@ -814,7 +887,7 @@ type Example struct {
 
 func (x *Example) Reset() {
 	*x = Example{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[6]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +899,7 @@ func (x *Example) String() string {
 func (*Example) ProtoMessage() {}
 
 func (x *Example) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[6]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +912,7 @@ func (x *Example) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Example.ProtoReflect.Descriptor instead.
 func (*Example) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{6}
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Example) GetMethod() string {
@@ -910,7 +983,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[7]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +995,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[7]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1008,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{7}
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Cause) GetFile() string {
@@ -973,7 +1046,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[8]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1058,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[8]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1071,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{8}
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Label) GetLabel() string {
@@ -1029,35 +1102,35 @@ func (x *Label) GetTotal() int64 {
 	return 0
 }
 
-// A rule in which the two policies differ.
-type Rule struct {
+// How many distinct requests have shown what an item does, by the place of the item in
+// the list of the items of two policies. Places beyond the end were shown by none.
+type Items struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A Report.ChangedRule.Side.
-	Side           int32  `protobuf:"varint,1,opt,name=side,proto3" json:"side,omitempty"`
-	File           string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
-	Line           int32  `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
-	Name           string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	EvaluatedTrue  bool   `protobuf:"varint,5,opt,name=evaluated_true,json=evaluatedTrue,proto3" json:"evaluated_true,omitempty"`
-	EvaluatedFalse bool   `protobuf:"varint,6,opt,name=evaluated_false,json=evaluatedFalse,proto3" json:"evaluated_false,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Tells the list from that of other policies, or of another build.
+	Digest []byte `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	// How many requests have shown an item; of a condition, those for which it was true.
+	Shown []int32 `protobuf:"varint,2,rep,packed,name=shown,proto3" json:"shown,omitempty"`
+	// Of a condition, how many requests asked it and found it not true.
+	Untrue        []int32 `protobuf:"varint,3,rep,packed,name=untrue,proto3" json:"untrue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Rule) Reset() {
-	*x = Rule{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[9]
+func (x *Items) Reset() {
+	*x = Items{}
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Rule) String() string {
+func (x *Items) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Rule) ProtoMessage() {}
+func (*Items) ProtoMessage() {}
 
-func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[9]
+func (x *Items) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,51 +1141,30 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Rule.ProtoReflect.Descriptor instead.
-func (*Rule) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{9}
+// Deprecated: Use Items.ProtoReflect.Descriptor instead.
+func (*Items) Descriptor() ([]byte, []int) {
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *Rule) GetSide() int32 {
+func (x *Items) GetDigest() []byte {
 	if x != nil {
-		return x.Side
+		return x.Digest
 	}
-	return 0
+	return nil
 }
 
-func (x *Rule) GetFile() string {
+func (x *Items) GetShown() []int32 {
 	if x != nil {
-		return x.File
+		return x.Shown
 	}
-	return ""
+	return nil
 }
 
-func (x *Rule) GetLine() int32 {
+func (x *Items) GetUntrue() []int32 {
 	if x != nil {
-		return x.Line
+		return x.Untrue
 	}
-	return 0
-}
-
-func (x *Rule) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Rule) GetEvaluatedTrue() bool {
-	if x != nil {
-		return x.EvaluatedTrue
-	}
-	return false
-}
-
-func (x *Rule) GetEvaluatedFalse() bool {
-	if x != nil {
-		return x.EvaluatedFalse
-	}
-	return false
+	return nil
 }
 
 // How often the live policy was decided twice, and differed.
@@ -1128,7 +1180,7 @@ type Noise struct {
 
 func (x *Noise) Reset() {
 	*x = Noise{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[10]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1192,7 @@ func (x *Noise) String() string {
 func (*Noise) ProtoMessage() {}
 
 func (x *Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[10]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1205,7 @@ func (x *Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noise.ProtoReflect.Descriptor instead.
 func (*Noise) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{10}
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Noise) GetSampled() int64 {
@@ -1189,7 +1241,7 @@ type Point struct {
 
 func (x *Point) Reset() {
 	*x = Point{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[11]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1253,7 @@ func (x *Point) String() string {
 func (*Point) ProtoMessage() {}
 
 func (x *Point) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[11]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1266,7 @@ func (x *Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Point.ProtoReflect.Descriptor instead.
 func (*Point) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{11}
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Point) GetStart() int64 {
@@ -1243,7 +1295,7 @@ type Label_Value struct {
 
 func (x *Label_Value) Reset() {
 	*x = Label_Value{}
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[15]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1307,7 @@ func (x *Label_Value) String() string {
 func (*Label_Value) ProtoMessage() {}
 
 func (x *Label_Value) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[15]
+	mi := &file_understudy_authz_evidence_v1_evidence_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1320,7 @@ func (x *Label_Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label_Value.ProtoReflect.Descriptor instead.
 func (*Label_Value) Descriptor() ([]byte, []int) {
-	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{8, 0}
+	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{9, 0}
 }
 
 func (x *Label_Value) GetValue() string {
@@ -1312,7 +1364,8 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\breplayed\x18\n" +
 	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\x129\n" +
 	"\n" +
-	"start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"\xe3\b\n" +
+	"start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"\xf0\n" +
+	"\n" +
 	"\x04Pair\x12\x1f\n" +
 	"\vpolicy_etag\x18\x01 \x01(\tR\n" +
 	"policyEtag\x126\n" +
@@ -1326,21 +1379,22 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\x06groups\x18\b \x03(\v2\x1d.understudy.evidence.v1.GroupR\x06groups\x12=\n" +
 	"\x05other\x18\t \x03(\v2'.understudy.evidence.v1.Pair.OtherEntryR\x05other\x125\n" +
 	"\x06labels\x18\n" +
-	" \x03(\v2\x1d.understudy.evidence.v1.LabelR\x06labels\x122\n" +
-	"\x05rules\x18\v \x03(\v2\x1c.understudy.evidence.v1.RuleR\x05rules\x123\n" +
-	"\x05noise\x18\f \x01(\v2\x1d.understudy.evidence.v1.NoiseR\x05noise\x12!\n" +
-	"\fchanged_data\x18\r \x03(\tR\vchangedData\x12'\n" +
-	"\x0fother_endpoints\x18\x0f \x01(\x03R\x0eotherEndpoints\x12\x1d\n" +
-	"\n" +
-	"more_rules\x18\x10 \x01(\x03R\tmoreRules\x12\x18\n" +
+	" \x03(\v2\x1d.understudy.evidence.v1.LabelR\x06labels\x123\n" +
+	"\x05noise\x18\f \x01(\v2\x1d.understudy.evidence.v1.NoiseR\x05noise\x12'\n" +
+	"\x0fother_endpoints\x18\x0f \x01(\x03R\x0eotherEndpoints\x123\n" +
+	"\x05items\x18\x17 \x03(\v2\x1d.understudy.evidence.v1.ItemsR\x05items\x12\x18\n" +
 	"\apending\x18\x11 \x01(\x03R\apending\x12\x1e\n" +
 	"\n" +
 	"unexamined\x18\x12 \x01(\x03R\n" +
 	"unexamined\x128\n" +
 	"\aweights\x18\x13 \x01(\v2\x1e.understudy.evidence.v1.CountsR\aweights\x128\n" +
-	"\asquares\x18\x14 \x01(\v2\x1e.understudy.evidence.v1.CountsR\asquares\x12\x18\n" +
-	"\acallers\x18\x15 \x01(\fR\acallers\x12\x16\n" +
-	"\x06folded\x18\x16 \x01(\x03R\x06folded\x1a8\n" +
+	"\asquares\x18\x14 \x01(\v2\x1e.understudy.evidence.v1.CountsR\asquares\x12\x16\n" +
+	"\x06folded\x18\x16 \x01(\x03R\x06folded\x12H\n" +
+	"\x0fallowed_callers\x18\x18 \x01(\v2\x1f.understudy.evidence.v1.CallersR\x0eallowedCallers\x12F\n" +
+	"\x0edenied_callers\x18\x19 \x01(\v2\x1f.understudy.evidence.v1.CallersR\rdeniedCallers\x12Q\n" +
+	"\x14newly_denied_callers\x18\x1a \x01(\v2\x1f.understudy.evidence.v1.CallersR\x12newlyDeniedCallers\x12S\n" +
+	"\x15newly_allowed_callers\x18\x1b \x01(\v2\x1f.understudy.evidence.v1.CallersR\x13newlyAllowedCallers\x12\x14\n" +
+	"\x05hours\x18\x1c \x01(\fR\x05hours\x1a8\n" +
 	"\n" +
 	"DropsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1348,7 +1402,10 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\n" +
 	"OtherEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\x0e\x10\x0f\"\xe3\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\v\x10\fJ\x04\b\r\x10\x0eJ\x04\b\x0e\x10\x0fJ\x04\b\x10\x10\x11J\x04\b\x15\x10\x16\"7\n" +
+	"\aCallers\x12\x10\n" +
+	"\x03set\x18\x01 \x01(\fR\x03set\x12\x1a\n" +
+	"\brequests\x18\x02 \x01(\x03R\brequests\"\xe3\x02\n" +
 	"\x06Counts\x12\x1d\n" +
 	"\n" +
 	"both_allow\x18\x01 \x01(\x03R\tbothAllow\x12'\n" +
@@ -1415,14 +1472,11 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\x05Value\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\x03R\x05error\"\xa6\x01\n" +
-	"\x04Rule\x12\x12\n" +
-	"\x04side\x18\x01 \x01(\x05R\x04side\x12\x12\n" +
-	"\x04file\x18\x02 \x01(\tR\x04file\x12\x12\n" +
-	"\x04line\x18\x03 \x01(\x05R\x04line\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\x12%\n" +
-	"\x0eevaluated_true\x18\x05 \x01(\bR\revaluatedTrue\x12'\n" +
-	"\x0fevaluated_false\x18\x06 \x01(\bR\x0eevaluatedFalse\"\xb7\x01\n" +
+	"\x05error\x18\x03 \x01(\x03R\x05error\"M\n" +
+	"\x05Items\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x14\n" +
+	"\x05shown\x18\x02 \x03(\x05R\x05shown\x12\x16\n" +
+	"\x06untrue\x18\x03 \x03(\x05R\x06untrue\"\xb7\x01\n" +
 	"\x05Noise\x12\x18\n" +
 	"\asampled\x18\x01 \x01(\x03R\asampled\x12\x1a\n" +
 	"\bdiffered\x18\x02 \x01(\x03R\bdiffered\x12>\n" +
@@ -1447,63 +1501,68 @@ func file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP() []byte {
 	return file_understudy_authz_evidence_v1_evidence_proto_rawDescData
 }
 
-var file_understudy_authz_evidence_v1_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_understudy_authz_evidence_v1_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_understudy_authz_evidence_v1_evidence_proto_goTypes = []any{
 	(*Evidence)(nil),              // 0: understudy.evidence.v1.Evidence
 	(*Pair)(nil),                  // 1: understudy.evidence.v1.Pair
-	(*Counts)(nil),                // 2: understudy.evidence.v1.Counts
-	(*Span)(nil),                  // 3: understudy.evidence.v1.Span
-	(*Endpoint)(nil),              // 4: understudy.evidence.v1.Endpoint
-	(*Group)(nil),                 // 5: understudy.evidence.v1.Group
-	(*Example)(nil),               // 6: understudy.evidence.v1.Example
-	(*Cause)(nil),                 // 7: understudy.evidence.v1.Cause
-	(*Label)(nil),                 // 8: understudy.evidence.v1.Label
-	(*Rule)(nil),                  // 9: understudy.evidence.v1.Rule
-	(*Noise)(nil),                 // 10: understudy.evidence.v1.Noise
-	(*Point)(nil),                 // 11: understudy.evidence.v1.Point
-	nil,                           // 12: understudy.evidence.v1.Pair.DropsEntry
-	nil,                           // 13: understudy.evidence.v1.Pair.OtherEntry
-	nil,                           // 14: understudy.evidence.v1.Example.LabelsEntry
-	(*Label_Value)(nil),           // 15: understudy.evidence.v1.Label.Value
-	nil,                           // 16: understudy.evidence.v1.Noise.KindsEntry
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*Callers)(nil),               // 2: understudy.evidence.v1.Callers
+	(*Counts)(nil),                // 3: understudy.evidence.v1.Counts
+	(*Span)(nil),                  // 4: understudy.evidence.v1.Span
+	(*Endpoint)(nil),              // 5: understudy.evidence.v1.Endpoint
+	(*Group)(nil),                 // 6: understudy.evidence.v1.Group
+	(*Example)(nil),               // 7: understudy.evidence.v1.Example
+	(*Cause)(nil),                 // 8: understudy.evidence.v1.Cause
+	(*Label)(nil),                 // 9: understudy.evidence.v1.Label
+	(*Items)(nil),                 // 10: understudy.evidence.v1.Items
+	(*Noise)(nil),                 // 11: understudy.evidence.v1.Noise
+	(*Point)(nil),                 // 12: understudy.evidence.v1.Point
+	nil,                           // 13: understudy.evidence.v1.Pair.DropsEntry
+	nil,                           // 14: understudy.evidence.v1.Pair.OtherEntry
+	nil,                           // 15: understudy.evidence.v1.Example.LabelsEntry
+	(*Label_Value)(nil),           // 16: understudy.evidence.v1.Label.Value
+	nil,                           // 17: understudy.evidence.v1.Noise.KindsEntry
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
 }
 var file_understudy_authz_evidence_v1_evidence_proto_depIdxs = []int32{
 	1,  // 0: understudy.evidence.v1.Evidence.pairs:type_name -> understudy.evidence.v1.Pair
 	1,  // 1: understudy.evidence.v1.Evidence.earlier:type_name -> understudy.evidence.v1.Pair
-	11, // 2: understudy.evidence.v1.Evidence.points:type_name -> understudy.evidence.v1.Point
-	17, // 3: understudy.evidence.v1.Evidence.publish_time:type_name -> google.protobuf.Timestamp
-	18, // 4: understudy.evidence.v1.Evidence.publish_interval:type_name -> google.protobuf.Duration
+	12, // 2: understudy.evidence.v1.Evidence.points:type_name -> understudy.evidence.v1.Point
+	18, // 3: understudy.evidence.v1.Evidence.publish_time:type_name -> google.protobuf.Timestamp
+	19, // 4: understudy.evidence.v1.Evidence.publish_interval:type_name -> google.protobuf.Duration
 	1,  // 5: understudy.evidence.v1.Evidence.replayed:type_name -> understudy.evidence.v1.Pair
-	17, // 6: understudy.evidence.v1.Evidence.start_time:type_name -> google.protobuf.Timestamp
-	2,  // 7: understudy.evidence.v1.Pair.counts:type_name -> understudy.evidence.v1.Counts
-	12, // 8: understudy.evidence.v1.Pair.drops:type_name -> understudy.evidence.v1.Pair.DropsEntry
-	3,  // 9: understudy.evidence.v1.Pair.active:type_name -> understudy.evidence.v1.Span
-	17, // 10: understudy.evidence.v1.Pair.first_time:type_name -> google.protobuf.Timestamp
-	17, // 11: understudy.evidence.v1.Pair.last_time:type_name -> google.protobuf.Timestamp
-	4,  // 12: understudy.evidence.v1.Pair.endpoints:type_name -> understudy.evidence.v1.Endpoint
-	5,  // 13: understudy.evidence.v1.Pair.groups:type_name -> understudy.evidence.v1.Group
-	13, // 14: understudy.evidence.v1.Pair.other:type_name -> understudy.evidence.v1.Pair.OtherEntry
-	8,  // 15: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
-	9,  // 16: understudy.evidence.v1.Pair.rules:type_name -> understudy.evidence.v1.Rule
-	10, // 17: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
-	2,  // 18: understudy.evidence.v1.Pair.weights:type_name -> understudy.evidence.v1.Counts
-	2,  // 19: understudy.evidence.v1.Pair.squares:type_name -> understudy.evidence.v1.Counts
-	17, // 20: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
-	17, // 21: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
-	6,  // 22: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
-	7,  // 23: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
-	14, // 24: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
-	17, // 25: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
-	15, // 26: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
-	16, // 27: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
-	2,  // 28: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	18, // 6: understudy.evidence.v1.Evidence.start_time:type_name -> google.protobuf.Timestamp
+	3,  // 7: understudy.evidence.v1.Pair.counts:type_name -> understudy.evidence.v1.Counts
+	13, // 8: understudy.evidence.v1.Pair.drops:type_name -> understudy.evidence.v1.Pair.DropsEntry
+	4,  // 9: understudy.evidence.v1.Pair.active:type_name -> understudy.evidence.v1.Span
+	18, // 10: understudy.evidence.v1.Pair.first_time:type_name -> google.protobuf.Timestamp
+	18, // 11: understudy.evidence.v1.Pair.last_time:type_name -> google.protobuf.Timestamp
+	5,  // 12: understudy.evidence.v1.Pair.endpoints:type_name -> understudy.evidence.v1.Endpoint
+	6,  // 13: understudy.evidence.v1.Pair.groups:type_name -> understudy.evidence.v1.Group
+	14, // 14: understudy.evidence.v1.Pair.other:type_name -> understudy.evidence.v1.Pair.OtherEntry
+	9,  // 15: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
+	11, // 16: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
+	10, // 17: understudy.evidence.v1.Pair.items:type_name -> understudy.evidence.v1.Items
+	3,  // 18: understudy.evidence.v1.Pair.weights:type_name -> understudy.evidence.v1.Counts
+	3,  // 19: understudy.evidence.v1.Pair.squares:type_name -> understudy.evidence.v1.Counts
+	2,  // 20: understudy.evidence.v1.Pair.allowed_callers:type_name -> understudy.evidence.v1.Callers
+	2,  // 21: understudy.evidence.v1.Pair.denied_callers:type_name -> understudy.evidence.v1.Callers
+	2,  // 22: understudy.evidence.v1.Pair.newly_denied_callers:type_name -> understudy.evidence.v1.Callers
+	2,  // 23: understudy.evidence.v1.Pair.newly_allowed_callers:type_name -> understudy.evidence.v1.Callers
+	18, // 24: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
+	18, // 25: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
+	7,  // 26: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
+	8,  // 27: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
+	15, // 28: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
+	18, // 29: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
+	16, // 30: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
+	17, // 31: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
+	3,  // 32: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_understudy_authz_evidence_v1_evidence_proto_init() }
@@ -1517,7 +1576,7 @@ func file_understudy_authz_evidence_v1_evidence_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_authz_evidence_v1_evidence_proto_rawDesc), len(file_understudy_authz_evidence_v1_evidence_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -124,7 +124,7 @@ func whole(sent Sent, b Body) (Body, error) {
 // grants the memory. The memory is taken before anything is parsed, and belongs to the
 // reading until it ends: a burst of large bodies is refused one by one instead of
 // ending the process. The error is an *authz.BadRequest or that of the reading.
-func (b Body) Value(reading *authz.Reading) (any, error) {
+func (b Body) Value(reading *authz.ReadBudget) (any, error) {
 	if b.parse == nil {
 		return nil, nil
 	}

@@ -4,7 +4,7 @@
 // size in memory. So there are three steps, of which a policy that does not read the body
 // takes none: [Parser.Find] says by the headers what the body is and whether it is whole;
 // its values are counted without making them; and [Body.Value] parses it, once the memory
-// for that is granted by the [authz.Reading].
+// for that is granted by the [authz.ReadBudget].
 //
 // Which bodies are read, and as what, is as in opa-envoy-plugin: JSON, forms, multipart
 // forms and gRPC messages. Where it is not plain what the upstream will read (the body is

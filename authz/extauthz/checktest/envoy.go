@@ -9,7 +9,7 @@ import (
 )
 
 // folders are where requests of a real Envoy are, seen from extauthz, from the packages in it
-// and from those beside it: those of the repository, and all that were recorded, if they are beside it. The
+// and from those next to it: those of the repository, and all that were recorded, if they are next to it. The
 // same name is the same request in both.
 var folders = []string{
 	"testdata/envoy", "../testdata/envoy", "../extauthz/testdata/envoy",

@@ -1,6 +1,7 @@
 package checktest
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -43,8 +44,8 @@ func Document(t *testing.T, request *authv3.CheckRequest) (any, bool) {
 }
 
 // Read reads the specification, and says what does not parse. The document lacks what
-// does not parse. It is slow and plain on purpose: whoever doubts a test should be able
-// to check it against envoy/README.md line by line.
+// does not parse. It is slow and plain on purpose: anyone who doubts a test should be able
+// to check it against envoy/opa-envoy-plugin.md line by line.
 func Read(t *testing.T, request *authv3.CheckRequest) (any, Badness) {
 	out := plainMessage(request.ProtoReflect()).(map[string]any)
 	http := request.GetAttributes().GetRequest().GetHttp()
@@ -251,25 +252,10 @@ func plainBody(
 		return nil, true, Parses
 	}
 	contentType := headers["content-type"]
-	// The type may stand anywhere in the header, in any case; the first of this list
-	// that does is it.
-	kind := ""
-	for _, k := range []string{"application/json", "application/grpc", "application/x-www-form-urlencoded", "multipart/form-data"} {
-		if kind == "" && strings.Contains(strings.ToLower(contentType), k) {
-			kind = k
-		}
-	}
-	body := http.GetBody()
-	if body == "" {
-		body = string(http.GetRawBody())
-	}
-	// Of two different types the upstream may read the other one. Two equal ones do no
-	// harm.
-	if body != "" && strings.Contains(contentType, ",") {
-		first, rest, _ := strings.Cut(strings.ToLower(contentType), ",")
-		if strings.TrimSpace(first) != strings.TrimSpace(rest) {
-			return nil, false, BadLength
-		}
+	kind := plainKind(contentType)
+	body := cmp.Or(http.GetBody(), string(http.GetRawBody()))
+	if body != "" && twoTypes(contentType) {
+		return nil, false, BadLength
 	}
 	if kind == "application/grpc" && body != "" {
 		return plainGRPC(t, string(http.GetRawBody()), path)
@@ -288,20 +274,42 @@ func plainBody(
 			return nil, true, Parses
 		}
 	}
-	ok := false
-	switch kind {
-	case "application/json":
-		value, ok = plainJSON(body)
-	case "application/x-www-form-urlencoded":
-		values, err := url.ParseQuery(body)
-		value, ok = plainValues(values), err == nil
-	default:
-		value, ok = plainMultipart(contentType, body)
-	}
+	value, ok := plainParsed(kind, contentType, body)
 	if !ok {
 		return nil, false, BadBody
 	}
 	return value, false, Parses
+}
+
+// plainKind is the type of a body. It may stand anywhere in the header, in any case; the first
+// of this list that does is it.
+func plainKind(contentType string) string {
+	for _, kind := range []string{"application/json", "application/grpc", "application/x-www-form-urlencoded", "multipart/form-data"} {
+		if strings.Contains(strings.ToLower(contentType), kind) {
+			return kind
+		}
+	}
+	return ""
+}
+
+// twoTypes reports whether a header has two different types, of which the upstream may read the
+// other one. Two equal ones do no harm.
+func twoTypes(contentType string) bool {
+	first, rest, several := strings.Cut(strings.ToLower(contentType), ",")
+	return several && strings.TrimSpace(first) != strings.TrimSpace(rest)
+}
+
+// plainParsed parses a body by its type.
+func plainParsed(kind, contentType, body string) (any, bool) {
+	switch kind {
+	case "application/json":
+		return plainJSON(body)
+	case "application/x-www-form-urlencoded":
+		values, err := url.ParseQuery(body)
+		return plainValues(values), err == nil
+	default:
+		return plainMultipart(contentType, body)
+	}
 }
 
 // plainMultipart reads a form by the standard library, which is enough for text parts.

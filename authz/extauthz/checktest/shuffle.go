@@ -18,11 +18,6 @@ import (
 // could be changed.
 func Shuffled(t testing.TB, r *rand.Rand, wire []byte, d protoreflect.MessageDescriptor) []byte {
 	t.Helper()
-	type part struct {
-		content []byte
-		entry   bool
-		order   uint64
-	}
 	var parts []part
 	order := make(map[string]uint64)
 	for len(wire) > 0 {
@@ -48,7 +43,20 @@ func Shuffled(t testing.TB, r *rand.Rand, wire []byte, d protoreflect.MessageDes
 		parts = append(parts, p)
 		wire = wire[head+n:]
 	}
-	// The entries take each other's places; all other fields stay where they are.
+	return joined(parts)
+}
+
+// part is a field of a message, as it is on the wire.
+type part struct {
+	content []byte
+	// entry says that it is one of a map, and order where it goes among all of them.
+	entry bool
+	order uint64
+}
+
+// joined puts the entries into their order, in each other's places; all other fields stay where
+// they are.
+func joined(parts []part) []byte {
 	var entries []part
 	for _, p := range parts {
 		if p.entry {

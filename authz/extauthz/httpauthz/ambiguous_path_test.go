@@ -32,7 +32,7 @@ var unambiguous = []string{
 
 func TestAmbiguousPathsAreDenied(t *testing.T) {
 	front := listenHTTP(t, servertest.New(t, servertest.Decide(func(context.Context, *authz.Request) authz.Decision {
-		return authz.Decision{Verdict: authz.Allow, Plain: true}
+		return authz.Decision{Effect: authz.Allow, Plain: true}
 	})), httpauthz.Config{PathPrefix: "/envoy"})
 	forms := map[string]struct {
 		carrier, before string

@@ -35,7 +35,7 @@ func (brokenBody) Read([]byte) (int, error) { panic("broken") }
 // TestPanicIsADenialOverHTTP: net/http would break the connection off, which is an error
 // to a proxy, and one that may let the request pass.
 func TestPanicIsADenialOverHTTP(t *testing.T) {
-	s, log := servertest.Reporting(t, servertest.Panicking{})
+	s, log := servertest.Reporting(t, servertest.Broken{})
 	h, err := httpauthz.New(s, httpauthz.Config{PathPrefix: "/envoy"})
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func TestHTTPConfig(t *testing.T) {
 }
 
 func TestHTTPBodyIsBounded(t *testing.T) {
-	front := listenHTTP(t, servertest.New(t, servertest.Constant(authz.Decision{Verdict: authz.Allow, Plain: true})),
+	front := listenHTTP(t, servertest.New(t, servertest.Constant(authz.Decision{Effect: authz.Allow, Plain: true})),
 		httpauthz.Config{PathPrefix: "/envoy", MaxBody: 10})
 	for body, want := range map[string]int{"0123456789": 200, "0123456789a": 413} {
 		// Once with its length, once in chunks.
@@ -162,7 +162,7 @@ func FuzzHTTP(f *testing.F) {
 	var asked *authz.Request
 	s := servertest.New(f, servertest.Decide(func(_ context.Context, r *authz.Request) authz.Decision {
 		asked = r
-		return authz.Decision{Verdict: authz.Allow, Plain: true}
+		return authz.Decision{Effect: authz.Allow, Plain: true}
 	}))
 	handler, err := httpauthz.New(s, httpauthz.Config{PathPrefix: "/envoy", MaxBody: 1 << 16})
 	if err != nil {

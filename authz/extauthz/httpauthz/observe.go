@@ -12,11 +12,11 @@ const headerObserved = "X-Understudy-Observed"
 // observed returns the reply of an observer in place of a reply that would enforce.
 func (r *reply) observed() *reply {
 	out := &reply{allow: true, status: http.StatusOK, header: http.Header{}}
-	verdict := authz.Deny
+	effect := authz.Deny
 	if r.allow {
-		verdict = authz.Allow
+		effect = authz.Allow
 	}
-	out.header.Set(headerObserved, verdict.String())
+	out.header.Set(headerObserved, effect.String())
 	for _, name := range []string{headerDecisionID, headerFailure} {
 		if value := r.header.Get(name); value != "" {
 			out.header.Set(name, value)

@@ -17,7 +17,7 @@ func TestAnObserverEnforcesNothingOverHTTP(t *testing.T) {
 	forward := "GET /forward-auth HTTP/1.1\r\nHost: a\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /x\r\nX-Forwarded-Host: a\r\n" +
 		"X-Forwarded-Proto: http\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"
 	ask := "GET /envoy/x HTTP/1.1\r\nHost: a\r\n\r\n"
-	headers := authz.Decision{Verdict: authz.Allow, Headers: []authz.Field{{Name: "x-user", Value: "alice"}}}
+	headers := authz.Decision{Effect: authz.Allow, Headers: []authz.Field{{Name: "x-user", Value: "alice"}}}
 	for name, c := range map[string]struct {
 		decider       extauthz.Decider
 		raw           string
@@ -28,7 +28,7 @@ func TestAnObserverEnforcesNothingOverHTTP(t *testing.T) {
 		"a denial":            {servertest.Constant(servertest.Refused), ask, "DENY", ""},
 		"a failure":           {servertest.Constant(authz.Decision{Failure: authz.FailureUndefined}), ask, "DENY", "UNDEFINED"},
 		"what cannot be said": {servertest.Constant(servertest.Edited), ask, "DENY", "WRONG_TYPE"},
-		"a panic":             {servertest.Panicking{}, ask, "DENY", "PANIC"},
+		"a panic":             {servertest.Broken{}, ask, "DENY", "PANIC"},
 		"another path":        {servertest.Constant(headers), "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", "DENY", ""},
 		"a header is missing": {servertest.Constant(headers), "GET /forward-auth HTTP/1.1\r\nHost: a\r\n\r\n", "DENY", ""},
 		"a body that is too long": {

@@ -25,7 +25,7 @@ const (
 	headerRemove = "X-Envoy-Auth-Headers-To-Remove"
 )
 
-// reservedHeaders are the headers that a policy cannot set, beside those that frame a message.
+// reservedHeaders are the headers that a policy cannot set, next to those that frame a message.
 var reservedHeaders = []string{headerDecisionID, headerFailure, headerStatus, headerRemove, headerObserved}
 
 // What an allow cannot do over HTTP. It is a denial, for an edit that is left out could be
@@ -142,7 +142,7 @@ func separator(name string) string {
 	return ","
 }
 
-// addClientHeaders adds what goes to the client beside what goes to the upstream.
+// addClientHeaders adds what goes to the client next to what goes to the upstream.
 // The proxy distinguishes them by their names alone.
 func addClientHeaders(header http.Header, options []*corev3.HeaderValueOption) *refusal {
 	upstream := header.Clone()

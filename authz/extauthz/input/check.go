@@ -26,7 +26,7 @@ type Check struct {
 	// bodies is how the body is read, and reading what that may cost. What is read from is
 	// a copy with a reading of its own.
 	bodies  *body.Parser
-	reading *authz.Reading
+	reading *authz.ReadBudget
 }
 
 // header returns a header; its name is in lower case. Of several raw ones it is the first.
@@ -105,7 +105,7 @@ func (c *Check) Get(name string) string {
 	return value
 }
 
-// Set does nothing: a request is only read.
+// Set implements propagation.TextMapCarrier and does nothing: a request is only read.
 func (*Check) Set(string, string) {}
 
 // Keys returns the names of all headers.
@@ -124,7 +124,7 @@ func (c *Check) Keys() []string {
 // input makes an input document. It works on a copy of the Check, as the live policy and experiments do
 // this at the same time with readings of their own. The error is an *authz.BadRequest or that of the
 // reading.
-func (c *Check) input(reading *authz.Reading, of *objectPart) (rego.Input, error) {
+func (c *Check) input(reading *authz.ReadBudget, of *objectPart) (rego.Input, error) {
 	r := *c
 	r.reading = reading
 	if c.full {

@@ -7,7 +7,7 @@
 // policy and for records, what stands at the paths that an evaluation asks for (parts.go), and the
 // whole input document.
 //
-// Whoever has the bytes makes the same of them: the rehearsal process reads a request of those that
+// Anyone who has the bytes makes the same of them: the rehearsal process reads a request of those that
 // are sent to it (sent.go).
 //
 // The document has the form that policies for opa-envoy-plugin expect, so that they run

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz/diagnostics/metrictest"
@@ -47,7 +48,7 @@ func counting(t *testing.T) (*input.Reader, metrictest.Metrics) {
 	return &input.Reader{Decodes: decodes}, metrics
 }
 
-// TestFullDecodesAreCounted: whoever wonders why a check costs so much finds the reason
+// TestFullDecodesAreCounted: anyone who wonders why a check costs so much finds the reason
 // in a metric.
 func TestFullDecodesAreCounted(t *testing.T) {
 	const path, method = 4, 2
@@ -69,7 +70,7 @@ func TestFullDecodesAreCounted(t *testing.T) {
 			if got := input.FallbackOf([]byte(content)); got != want {
 				t.Errorf("decoded in full for %q, want %q", got, want)
 			}
-			if n := metrics.Count(t, "understudy.full_decodes", "reason", want); n != 1 {
+			if n := metrics.Count(t, "understudy.full_decodes", attribute.String("reason", want)); n != 1 {
 				t.Errorf("%d full decodes are counted for it, want 1", n)
 			}
 		})
@@ -82,7 +83,7 @@ func TestFullDecodesAreCounted(t *testing.T) {
 	if _, err := request.Source(nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := metrics.Count(t, "understudy.full_decodes", "reason", "whole_input"); n != 1 {
+	if n := metrics.Count(t, "understudy.full_decodes", attribute.String("reason", "whole_input")); n != 1 {
 		t.Errorf("the whole input document: %d full decodes are counted, want 1", n)
 	}
 }

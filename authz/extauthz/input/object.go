@@ -13,20 +13,20 @@ import (
 // by field, absent if the request has none.
 type objectPart struct {
 	bit uint32
-	// places :: name → the place.
-	places map[string]place
+	// members :: name → the part.
+	members map[string]member
 	// byNumber :: number of a field of the message → its part.
 	byNumber []fieldPart
 }
 
-// place is a part with its name as that of an object's field.
-type place struct {
+// member is a part with its name as that of an object's field.
+type member struct {
 	name rego.Name
 	part
 }
 
 // set puts a part at a name.
-func (o *objectPart) set(name string, p part) { o.places[name] = place{rego.NewName(name), p} }
+func (o *objectPart) set(name string, p part) { o.members[name] = member{rego.NewName(name), p} }
 
 // fieldPart is a place that is a field of one of Envoy's messages.
 type fieldPart interface {
@@ -59,7 +59,7 @@ func slot(taken *int, limit int) int {
 
 // newObject returns the part of a message, with a part for each of its fields.
 func newObject(message protoreflect.MessageDescriptor) *objectPart {
-	o := &objectPart{bit: 1 << slot(&slots.messages, maxMessages), places: make(map[string]place)}
+	o := &objectPart{bit: 1 << slot(&slots.messages, maxMessages), members: make(map[string]member)}
 	for i := range message.Fields().Len() {
 		f := message.Fields().Get(i)
 		for len(o.byNumber) <= int(f.Number()) {
@@ -100,7 +100,7 @@ func find[T part](o *objectPart, names ...string) T {
 	if len(names) > 1 {
 		o = find[*objectPart](o, names[:len(names)-1]...)
 	}
-	return o.places[names[len(names)-1]].part.(T)
+	return o.members[names[len(names)-1]].part.(T)
 }
 
 func (o *objectPart) read(c *Check, f field) Fallback {
@@ -135,23 +135,23 @@ func (o *objectPart) value(c *Check, _ []string) (rego.Value, error) {
 	if c.present&o.bit == 0 {
 		return rego.Value{}, nil
 	}
-	object := rego.NewObject(len(o.places))
-	for _, place := range o.places {
-		value, err := place.value(c, nil)
+	object := rego.NewObject(len(o.members))
+	for _, m := range o.members {
+		value, err := m.value(c, nil)
 		if err != nil {
 			return rego.Value{}, err
 		}
-		object.Set(place.name, value)
+		object.Set(m.name, value)
 	}
 	return object.Value(), nil
 }
 
-// without returns the object without some of its places.
+// without returns the object without some of its members.
 func (o *objectPart) without(names ...string) *objectPart {
 	out := *o
-	out.places = maps.Clone(o.places)
+	out.members = maps.Clone(o.members)
 	for _, name := range names {
-		delete(out.places, name)
+		delete(out.members, name)
 	}
 	return &out
 }

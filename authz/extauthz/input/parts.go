@@ -9,12 +9,12 @@ import (
 // it is asked for. It is a [rego.Request].
 type parts struct {
 	check   *Check
-	reading *authz.Reading
+	reading *authz.ReadBudget
 }
 
 // parts returns the request as it is asked for, within what reading may cost. The error is an
 // *authz.BadRequest.
-func (c *Check) parts(reading *authz.Reading) (rego.Request, error) {
+func (c *Check) parts(reading *authz.ReadBudget) (rego.Request, error) {
 	if c.full {
 		// Of a request that the lazy decoder has read it is known that they parse.
 		if err := c.parses(); err != nil {
@@ -42,7 +42,7 @@ func locate(p *rego.Path) any {
 		name, isName := p.Name(i)
 		switch of := at.(type) {
 		case *objectPart:
-			below, ok := of.places[name]
+			below, ok := of.members[name]
 			if !isName || !ok {
 				return located{nowhere: true}
 			}

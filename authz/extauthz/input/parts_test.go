@@ -100,7 +100,7 @@ func pathTo(keys []any) *rego.Path {
 	return p
 }
 
-// strayed returns paths near one: longer, shorter, beside it, and with a name in place of a position or
+// strayed returns paths near one: longer, shorter, next to it, and with a name in place of a position or
 // the other way round.
 func strayed(r *rand.Rand, keys []any) [][]any {
 	odd := []any{"", "x", "0", "1", 0, 1, 2, 7, 1 << 40, "parsed_path", "attributes", "filterMetadata", "authorization"}
@@ -275,7 +275,7 @@ func TestSealsDiffer(t *testing.T) {
 }
 
 // FuzzParts holds what an evaluation asks a request for against the whole document: at all of its paths,
-// and beside them; and seals against what is sealed.
+// and next to them; and seals against what is sealed.
 func FuzzParts(f *testing.F) {
 	i := 0
 	add := func(wire []byte) {

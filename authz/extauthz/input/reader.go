@@ -40,11 +40,11 @@ type readRequest struct {
 }
 
 // whole and bodiless make the input document, by the full decode.
-func (a *readRequest) whole(reading *authz.Reading) (rego.Input, error) {
+func (a *readRequest) whole(reading *authz.ReadBudget) (rego.Input, error) {
 	return a.document(reading, document)
 }
 
-func (a *readRequest) bodiless(reading *authz.Reading, truncated bool) (rego.Input, error) {
+func (a *readRequest) bodiless(reading *authz.ReadBudget, truncated bool) (rego.Input, error) {
 	if truncated {
 		return a.document(reading, unparsed)
 	}
@@ -53,7 +53,7 @@ func (a *readRequest) bodiless(reading *authz.Reading, truncated bool) (rego.Inp
 
 // document decodes the request in full, if that has not been done: who asks for the whole
 // input may ask in order to verify what the lazy decoder made of the request.
-func (a *readRequest) document(reading *authz.Reading, of *objectPart) (rego.Input, error) {
+func (a *readRequest) document(reading *authz.ReadBudget, of *objectPart) (rego.Input, error) {
 	c := &a.check
 	if !c.full {
 		a.reader.Decodes.count(wholeInput)

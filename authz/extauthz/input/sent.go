@@ -2,7 +2,6 @@ package input
 
 import (
 	"encoding/binary"
-	"strings"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -35,10 +34,7 @@ func (a *readRequest) CheckRequest(body bool) string {
 	if body || a.check.full || a.BodySize() < leastLeftOut {
 		return a.wire
 	}
-	var b strings.Builder
-	b.Grow(sizeWithoutBody(a.wire, toBody))
-	writeWithoutBody(&b, a.wire, toBody)
-	return b.String()
+	return string(appendWithoutBody(make([]byte, 0, len(a.wire)-a.BodySize()), a.wire, toBody))
 }
 
 // toBody are the numbers of the fields of a CheckRequest that lead to the message which has the
@@ -64,44 +60,23 @@ func isBody(number uint64, path []uint64) bool {
 // leads reports whether a field is the next message on a path.
 func leads(number uint64, path []uint64) bool { return len(path) > 0 && number == path[0] }
 
-// writeWithoutBody writes a valid message without the body, which is in the message that a path
+// appendWithoutBody appends a valid message without the body, which is in the message that a path
 // leads to: of several, in each.
-func writeWithoutBody(b *strings.Builder, wire string, path []uint64) {
+func appendWithoutBody(b []byte, wire string, path []uint64) []byte {
 	for len(wire) > 0 {
 		number, content, rest, ok := next(wire)
 		switch {
 		case !ok:
-			b.WriteString(wire)
-			return
+			return append(b, wire...)
 		case isBody(number, path):
 		case leads(number, path):
-			var start [2 * maxVarint]byte
-			size := sizeWithoutBody(content.text, path[1:])
-			b.Write(binary.AppendUvarint(binary.AppendUvarint(start[:0], number<<3|wireBytes), uint64(size)))
-			writeWithoutBody(b, content.text, path[1:])
+			below := appendWithoutBody(make([]byte, 0, leastLeftOut), content.text, path[1:])
+			b = binary.AppendUvarint(binary.AppendUvarint(b, number<<3|wireBytes), uint64(len(below)))
+			b = append(b, below...)
 		default:
-			b.WriteString(wire[:len(wire)-len(rest)])
+			b = append(b, wire[:len(wire)-len(rest)]...)
 		}
 		wire = rest
 	}
-}
-
-// sizeWithoutBody returns how many bytes writeWithoutBody writes.
-func sizeWithoutBody(wire string, path []uint64) (size int) {
-	for len(wire) > 0 {
-		number, content, rest, ok := next(wire)
-		switch {
-		case !ok:
-			return size + len(wire)
-		case isBody(number, path):
-		case leads(number, path):
-			below := sizeWithoutBody(content.text, path[1:])
-			var start [2 * maxVarint]byte
-			size += len(binary.AppendUvarint(binary.AppendUvarint(start[:0], number<<3|wireBytes), uint64(below))) + below
-		default:
-			size += len(wire) - len(rest)
-		}
-		wire = rest
-	}
-	return size
+	return b
 }

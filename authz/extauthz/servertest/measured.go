@@ -5,6 +5,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 
+	"go.opentelemetry.io/otel/attribute"
 	"understudy/authz"
 	"understudy/authz/diagnostics/metrictest"
 	"understudy/authz/extauthz"
@@ -53,7 +54,7 @@ func Policy(module string) *adminpb.Policy {
 // Hits returns how many live decisions came out of the cache.
 func (m Measured) Hits(t testing.TB) int64 {
 	t.Helper()
-	return m.Count(t, "understudy.decision_cache.lookups", "outcome", "hit")
+	return m.Count(t, "understudy.decision_cache.lookups", attribute.String("outcome", "hit"))
 }
 
 // OnlyGET reads the method alone.

@@ -78,11 +78,11 @@ func Failing(why authz.Failure) Decide {
 	}
 }
 
-// Panicking is a Decider that breaks.
-type Panicking struct{}
+// Broken is a Decider that breaks.
+type Broken struct{}
 
 // Check is of extauthz.Decider.
-func (Panicking) Check(context.Context, *authz.Request) authz.Decision { panic("broken") }
+func (Broken) Check(context.Context, *authz.Request) authz.Decision { panic("broken") }
 
 // Reporting is a Server that reports panics, with its log.
 func Reporting(t *testing.T, d extauthz.Decider) (*extauthz.Server, *bytes.Buffer) {
@@ -97,7 +97,7 @@ func Reporting(t *testing.T, d extauthz.Decider) (*extauthz.Server, *bytes.Buffe
 
 // Edited is an allow with every edit there is.
 var Edited = authz.Decision{
-	Verdict: authz.Allow, Headers: []authz.Field{{Name: "x-user", Value: "alice"}}, RemoveHeaders: []string{"x-secret"},
+	Effect: authz.Allow, Headers: []authz.Field{{Name: "x-user", Value: "alice"}}, RemoveHeaders: []string{"x-secret"},
 	ResponseHeaders: []authz.Field{{Name: "x-decided", Value: "yes"}}, SetQuery: []authz.Field{{Name: "page", Value: "2"}},
 	RemoveQuery: []string{"debug"}, Metadata: map[string]any{"tenant": "acme", "decision_id": "forged"},
 }

@@ -77,3 +77,8 @@ func Run(t testing.TB, config sidecar.Config) *sidecar.Sidecar {
 func (PolicySet) Publish(context.Context, string, []authz.PublishedEvidence) (authz.Publication, error) {
 	return authz.Publication{Nodes: 1}, nil
 }
+
+// Chunk implements authz.Contents: there are no datasets.
+func (PolicySet) Chunk(context.Context, authz.Content, int) ([]byte, error) {
+	return nil, authz.ErrNoChunk
+}

@@ -9,7 +9,7 @@ import (
 	"understudy/authz/rehearsal/wire"
 )
 
-// services asks the parent to call external services, for the question of a frame: tokens
+// services asks the parent to call external services, for the request of a frame: tokens
 // and replies of the live policy are there.
 type services struct {
 	lane  *lane

@@ -19,19 +19,19 @@ type Options struct {
 	// need it. Nil applies none.
 	Bound func(wire.Hello)
 	// Confine takes from the process what it needs no more, before it reads the first policy. What
-	// fails is told the parent, and the process goes on. Nil confines nothing, and tells nothing.
+	// fails is reported to the parent, and the process goes on. Nil confines nothing, and reports nothing.
 	Confine func() error
 	// Exit ends the process. Nil closes the stream.
 	Exit func()
-	// Before is called before each decision, in its goroutine, with the question: for tests.
+	// Before is called before each decision, in its goroutine, with the request: for tests.
 	// Nil does nothing.
-	Before func(context.Context, wire.Question)
+	Before func(context.Context, wire.DecisionRequest)
 }
 
 // Serve does what a parent asks over a stream, until that ends or is closed. A clean end of
 // the stream is no error.
 func Serve(stream io.ReadWriteCloser, options Options) error {
-	c := &child{conn: wire.NewConn(stream), options: options, lanes: make(map[uint64]*lane), calls: newCalls()}
+	c := &child{conn: wire.NewConn(stream), options: options, lanes: make(map[uint64]*lane), policies: newPolicies(), calls: newCalls()}
 	defer c.close()
 	if err := c.greet(); err != nil {
 		return err
@@ -58,9 +58,10 @@ type child struct {
 	// requests is how all lanes read what they are asked about.
 	requests *requests
 	lanes    map[uint64]*lane
+	policies *policies
 	caches   *cacheRoom
 	calls    *calls
-	watch    *watch
+	watchdog *watchdog
 	running  sync.WaitGroup
 	// ending says that the process ends by itself.
 	ending atomic.Bool
@@ -89,20 +90,20 @@ func (c *child) greet() error {
 		return err
 	}
 	c.caches = newCacheRoom(c.hello.Memory)
-	c.watch = newWatch(c)
-	c.running.Go(c.watch.run)
+	c.watchdog = newWatchdog(c)
+	c.running.Go(c.watchdog.run)
 	return c.conn.Send(wire.Frame{Kind: wire.KindReady, Payload: wire.Marshal(ready)})
 }
 
-// confine confines the process, and returns what is to be told of that.
-func (c *child) confine() (told wire.Ready) {
+// confine confines the process, and returns what the parent has to know of that.
+func (c *child) confine() (ready wire.Ready) {
 	if c.options.Confine == nil {
-		return told
+		return ready
 	}
 	if err := c.options.Confine(); err != nil {
-		told.Unconfined = err.Error()
+		ready.Unconfined = err.Error()
 	}
-	return told
+	return ready
 }
 
 // take does what one frame says, or hands it to its lane.
@@ -118,7 +119,7 @@ func (c *child) take(f wire.Frame) error {
 			delete(c.lanes, f.Lane)
 		}
 		return nil
-	case wire.KindCompile, wire.KindTest, wire.KindEvaluate, wire.KindBlame, wire.KindTrace, wire.KindDiff, wire.KindCover:
+	case wire.KindCompile, wire.KindTest, wire.KindEvaluate, wire.KindBlame, wire.KindTrace, wire.KindItems, wire.KindShow, wire.KindCompare:
 		return c.lane(f.Lane).offer(f)
 	}
 	return wire.ErrFrame
@@ -130,7 +131,7 @@ func (c *child) lane(number uint64) *lane {
 	if l == nil {
 		l = newLane(c, number)
 		c.lanes[number] = l
-		c.watch.add(l)
+		c.watchdog.add(l)
 		c.running.Go(l.run)
 	}
 	return l
@@ -142,8 +143,8 @@ func (c *child) close() {
 	for _, l := range c.lanes {
 		l.close()
 	}
-	if c.watch != nil {
-		c.watch.close()
+	if c.watchdog != nil {
+		c.watchdog.close()
 	}
 	_ = c.conn.Close()
 	if c.options.Exit == nil && !c.ending.Load() {
@@ -157,7 +158,7 @@ func (c *child) end(cause wire.Cause, lane, job uint64, memory int64) {
 		return
 	}
 	_ = c.conn.SendLast(wire.Frame{
-		Kind: wire.KindEnding, Lane: lane, Job: job, Payload: wire.Marshal(wire.Ending{Cause: cause, Memory: memory}),
+		Kind: wire.KindEnding, Lane: lane, Job: job, Payload: wire.Marshal(wire.Exit{Cause: cause, Memory: memory}),
 	})
 	if c.options.Exit != nil {
 		c.options.Exit()

@@ -22,6 +22,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/process"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego"
 )
@@ -46,7 +47,7 @@ const (
 const manyThreads = 24
 
 // doAsked does in the process what a request asks for, when its evaluation begins.
-func doAsked(_ context.Context, q wire.Question) {
+func doAsked(_ context.Context, q wire.DecisionRequest) {
 	switch q.ID {
 	case askAttempts:
 		// The parent reads of its standard error what begins like this.
@@ -142,7 +143,7 @@ func TestTimeZonesAreThere(t *testing.T) {
 		if err != nil || f.Kind != wire.KindDecided {
 			t.Fatalf("%s: got the frame %d, %v; want a decision", zone, f.Kind, err)
 		}
-		if d, err := wire.ParseDecided(f.Payload); err != nil || d.Verdict != authz.Allow {
+		if d, err := wire.ParseDecided(f.Payload); err != nil || d.Effect != authz.Allow {
 			t.Errorf("%s: got %+v, %v; want ALLOW", zone, d, err)
 		}
 	}
@@ -189,7 +190,7 @@ func begin(t *testing.T) (*process.Process, *wire.Conn) {
 // greet sends the first frame, and has the answer that the process is confined.
 func greet(t *testing.T, conn *wire.Conn) {
 	t.Helper()
-	hello := wire.Hello{Build: "test", Memory: 128 << 20, CompileTime: time.Minute, StuckTime: time.Minute}
+	hello := wire.Hello{Build: "test", Instrumented: supervisortest.Overhead() > 1, Memory: 128 << 20, CompileTime: time.Minute, StuckTime: time.Minute}
 	f := exchange(t, conn, wire.Frame{Kind: wire.KindHello, Payload: wire.Marshal(hello)})
 	var ready wire.Ready
 	if err := wire.Unmarshal(f.Payload, &ready); f.Kind != wire.KindReady || err != nil || ready.Unconfined != "" {
@@ -217,14 +218,14 @@ func compile(t *testing.T, conn *wire.Conn, body string) {
 // evaluate asks for a decision about a request with this ID. The answer is not waited for.
 func evaluate(t *testing.T, conn *wire.Conn, id string) {
 	t.Helper()
-	question, err := wire.AppendQuestion(nil, wire.Question{
+	request, err := wire.AppendDecisionRequest(nil, wire.DecisionRequest{
 		ID: id, Time: time.Unix(1, 0), Timeout: time.Minute,
 		Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: input(t)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Send(wire.Frame{Kind: wire.KindEvaluate, Lane: 1, Job: 1, Payload: question}); err != nil {
+	if err := conn.Send(wire.Frame{Kind: wire.KindEvaluate, Lane: 1, Job: 1, Payload: request}); err != nil {
 		t.Fatal(err)
 	}
 }

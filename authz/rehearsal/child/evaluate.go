@@ -9,9 +9,9 @@ import (
 	"understudy/authz/rehearsal/wire"
 )
 
-// question reads the question of a piece of work, which has its time from now on.
-func (l *lane) question(w *work) (q wire.Question, cancel context.CancelFunc, err error) {
-	q, err = wire.ParseQuestion(w.frame.Payload)
+// request reads the request of a piece of work, which has its time from now on.
+func (l *lane) request(w *work) (q wire.DecisionRequest, cancel context.CancelFunc, err error) {
+	q, err = wire.ParseDecisionRequest(w.frame.Payload)
 	return q, l.bound(w, q.Timeout), err
 }
 
@@ -24,9 +24,9 @@ func (l *lane) bound(w *work, timeout time.Duration) (cancel context.CancelFunc)
 
 // evaluate decides a request by the lane's policy.
 func (l *lane) evaluate(w *work) {
-	q, cancel, err := l.question(w)
+	q, cancel, err := l.request(w)
 	defer cancel()
-	d := authz.Failed(authz.FailureError, "The question cannot be read.")
+	d := authz.Failed(authz.FailureError, "The request cannot be read.")
 	switch {
 	case err != nil:
 	case l.policy == nil:
@@ -40,8 +40,8 @@ func (l *lane) evaluate(w *work) {
 	l.answer(w.frame, wire.KindDecided, l.encode(d))
 }
 
-// decide decides a question. What panics costs that question alone; the parent counts it.
-func (l *lane) decide(w *work, q wire.Question) (d authz.Decision) {
+// decide decides a request. What panics costs that request alone; the parent counts it.
+func (l *lane) decide(w *work, q wire.DecisionRequest) (d authz.Decision) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			d = authz.Failed(authz.FailurePanic, "The evaluation panicked.")
@@ -65,17 +65,35 @@ func (l *lane) decide(w *work, q wire.Question) (d authz.Decision) {
 	return l.policy.Decide(w.ctx, r, conditions)
 }
 
-// encode returns the payload of a decision, which is good until the next one.
+// maxForms is how many forms of decisions a lane keeps.
+const maxForms = 1024
+
+// encode returns the payload of a decision, which is good until the next one. The forms of decisions that
+// the cache has are kept: a few of them stand for nearly all requests, and each takes some microseconds to make.
 func (l *lane) encode(d authz.Decision) []byte {
-	payload, err := wire.AppendDecided(l.buffer[:0], d)
-	if err != nil {
-		d = authz.Failed(authz.FailureError, "The decision cannot be sent: "+err.Error()+".")
-		payload, _ = wire.AppendDecided(l.buffer[:0], d)
+	form, known := l.forms[d.Rendering()]
+	if !known {
+		form = formOf(d.WithLeaf(authz.Leaf{}))
+		if len(l.forms) >= maxForms {
+			clear(l.forms)
+		}
+		if d.Rendering() != nil {
+			l.forms[d.Rendering()] = form
+		}
 	}
-	if len(payload) > wire.MaxDecided {
-		d = authz.Failed(authz.FailureError, fmt.Sprintf("The decision has %d bytes; that of an experiment may have %d.", len(payload), wire.MaxDecided))
-		payload, _ = wire.AppendDecided(l.buffer[:0], d)
+	l.buffer = wire.AppendLeaf(l.buffer[:0], form, d.Leaf())
+	return l.buffer
+}
+
+// formOf returns the form of a decision. One that cannot be sent is a failure.
+func formOf(d authz.Decision) []byte {
+	form, err := wire.AppendDecided(nil, d)
+	switch {
+	case err != nil:
+		return formOf(authz.Failed(authz.FailureError, "The decision cannot be sent: "+err.Error()+"."))
+	case len(form) > wire.MaxDecided:
+		return formOf(authz.Failed(authz.FailureError,
+			fmt.Sprintf("The decision has %d bytes; that of an experiment may have %d.", len(form), wire.MaxDecided)))
 	}
-	l.buffer = payload
-	return payload
+	return form
 }

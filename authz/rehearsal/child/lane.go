@@ -34,10 +34,13 @@ type lane struct {
 	// policy is nil until one has compiled, and room is what its cache takes, in bytes. Both belong to run.
 	policy *cache.Policy
 	room   int64
-	// buffer is that of the last answer. It belongs to run.
+	// buffer is that of the last answer, and forms has those of cached decisions. Both belong to run.
 	buffer []byte
-	// watched are the targets that were asked for last. They belong to run.
-	watched watched
+	forms  map[*authz.Rendering][]byte
+	// compiled is the policy with its source, and judge compares it with a live one; nil until that
+	// was asked for. They belong to run.
+	compiled *compiled
+	judge    *judge
 }
 
 // work is one thing that a lane does.
@@ -47,12 +50,12 @@ type work struct {
 	// begun is the processor time of the process when it began.
 	begun time.Duration
 	// late is the processor time of the process when it was first seen that ctx was done.
-	// It belongs to the watch.
+	// It belongs to the watchdog.
 	late time.Duration
 }
 
 func newLane(c *child, number uint64) *lane {
-	l := &lane{number: number, child: c, frames: make(chan wire.Frame, laneRoom)}
+	l := &lane{number: number, child: c, frames: make(chan wire.Frame, laneRoom), forms: make(map[*authz.Rendering][]byte)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -71,7 +74,7 @@ func (l *lane) offer(f wire.Frame) error {
 func (l *lane) close() { l.cancel() }
 
 func (l *lane) run() {
-	defer l.child.watch.remove(l)
+	defer l.child.watchdog.remove(l)
 	defer l.forget()
 	for {
 		select {
@@ -105,20 +108,22 @@ func (l *lane) do(f wire.Frame) {
 		l.blame(w)
 	case wire.KindTrace:
 		l.trace(w)
-	case wire.KindDiff:
-		l.diff(w)
-	case wire.KindCover:
-		l.cover(w)
+	case wire.KindCompare:
+		l.differing(w)
+	case wire.KindItems:
+		l.items(w)
+	case wire.KindShow:
+		l.show(w)
 	}
 	l.work.Store(nil)
-	l.child.watch.end()
+	l.child.watchdog.end()
 }
 
 // begin makes it known what is under way.
 func (l *lane) begin(w *work) {
 	w.begun = background.ProcessorTime()
 	l.work.Store(w)
-	l.child.watch.begin()
+	l.child.watchdog.begin()
 }
 
 // answerDelay is for how long an answer may wait for the next one of its lane.
@@ -135,24 +140,21 @@ func (l *lane) answer(f wire.Frame, kind wire.Kind, payload []byte) {
 }
 
 func (l *lane) compile(payload []byte) wire.Compiled {
-	p := &adminpb.Policy{}
-	if err := proto.Unmarshal(payload, p); err != nil {
-		return wire.Compiled{Refused: refused(err)}
+	c, err := l.child.policies.compile(l.ctx, payload)
+	if err == nil {
+		err = l.use(c)
 	}
-	policy, err := authz.Compile(l.ctx, p)
 	if err != nil {
 		return wire.Compiled{Refused: refused(err)}
 	}
-	if err := l.use(policy); err != nil {
-		return wire.Compiled{Refused: refused(err)}
-	}
-	return wire.Compiled{Facts: policy.Facts()}
+	return wire.Compiled{Facts: c.policy.Facts()}
 }
 
 // use has the lane decide by a policy, with a cache as far as there is room for one.
-func (l *lane) use(policy *authz.Policy) error {
+func (l *lane) use(c *compiled) error {
 	l.forget()
-	l.policy, l.room = cache.NewPolicy(policy), l.child.caches.take()
+	l.compiled = c
+	l.policy, l.room = cache.NewPolicy(c.policy), l.child.caches.take()
 	if size := l.room / cache.BytesPerDecision; size > 0 {
 		return l.policy.SetSize(int(size))
 	}
@@ -162,7 +164,8 @@ func (l *lane) use(policy *authz.Policy) error {
 // forget gives back the room of the cache.
 func (l *lane) forget() {
 	l.child.caches.give(l.room)
-	l.policy, l.room = nil, 0
+	l.policy, l.compiled, l.judge, l.room = nil, nil, nil, 0
+	clear(l.forms)
 }
 
 func refused(err error) *wire.Refused {

@@ -9,12 +9,12 @@ import (
 )
 
 // The process counts the memory that is in use, and garbage only until it is collected. Its
-// parent has all collections stop the world (process.Collector): beside a collection that
+// parent has all collections stop the world (process.Collector): during a collection that
 // does not, an evaluation goes on, and on a machine that leaves the process hardly any time
 // it outruns the collector by more than the bound.
 const (
 	// mostGarbage is how much the heap may grow between two collections, in per cent of what
-	// is in use. What is kept is small beside what each evaluation throws away, so that Go's
+	// is in use. What is kept is small next to what each evaluation throws away, so that Go's
 	// default collects all the time: a third of the work.
 	mostGarbage = 400
 	// leastRoom is the part of the bound by which the heap may always grow: a collection at
@@ -30,15 +30,15 @@ func Bound(h wire.Hello) {
 	}
 	debug.SetGCPercent(mostGarbage)
 	debug.SetMaxStack(int(h.Memory / 4))
-	boundSystem(h.Memory)
+	boundSystem(h.Memory, h.Instrumented)
 }
 
-// memory bounds the memory of the process. It belongs to the goroutine of the watch.
+// memory bounds the memory of the process. It belongs to the goroutine of the watchdog.
 type memory struct {
 	// bound is in bytes; nothing is bounded if it is zero.
 	bound int64
-	// paced says that this process collects garbage as is said here.
-	paced   bool
+	// tuned says that this process collects garbage as is said here.
+	tuned   bool
 	percent int
 	// collecting says that a collection is under way that was asked for here.
 	collecting atomic.Bool
@@ -51,7 +51,7 @@ func (m *memory) look() (used int64, tooMuch bool) {
 		return 0, false
 	}
 	u := memoryUsed()
-	if !m.paced {
+	if !m.tuned {
 		return u.all, u.all > m.bound
 	}
 	if u.needed > m.bound-m.bound/leastRoom {

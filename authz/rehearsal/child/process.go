@@ -30,7 +30,7 @@ func Run(options Options) int {
 	debug.SetTraceback("none")
 	lowerPriority()
 	// Priority does not help a request that finds all processors at work: with half of them
-	// free, the live p99 beside an experiment that never rests was 1.2 × quiet, and 1.9 × with none.
+	// free, the live p99 next to an experiment that never rests was 1.2 × quiet, and 1.9 × with none.
 	runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
 	stream, err := inherited()
 	if err != nil {

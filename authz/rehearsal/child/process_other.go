@@ -6,4 +6,4 @@ package child
 
 func lowerPriority() {}
 
-func boundSystem(int64) {}
+func boundSystem(int64, bool) {}

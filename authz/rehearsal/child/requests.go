@@ -15,7 +15,7 @@ import (
 	"understudy/rego"
 )
 
-// requests makes requests of questions. Those of Envoy's it reads as the parent does, by the
+// requests makes requests of messages. Those of Envoy's it reads as the parent does, by the
 // same descriptors and bounds, so that the one has no input where the other would have none. It
 // is safe for concurrent use.
 type requests struct {
@@ -54,9 +54,9 @@ func newRequests(h wire.Hello) (*requests, error) {
 	return r, nil
 }
 
-// read returns the request of a question, and the reading that bounds what is made of it, which
+// read returns the request of a message, and the reading that bounds what is made of it, which
 // ends with End. The error is that of bytes that are no CheckRequest.
-func (rs *requests) read(ctx context.Context, q wire.Question) (*authz.Request, *authz.Reading, error) {
+func (rs *requests) read(ctx context.Context, q wire.DecisionRequest) (*authz.Request, *authz.ReadBudget, error) {
 	bodies := rs.bodies
 	if q.Plain {
 		bodies = rs.verifying
@@ -78,7 +78,7 @@ func (rs *requests) read(ctx context.Context, q wire.Question) (*authz.Request, 
 // documented returns the request of a document.
 func documented(d wire.Document) *authz.Request {
 	r := d.Facts.Request()
-	r.Source = func(*authz.Reading) (rego.Input, error) {
+	r.Source = func(*authz.ReadBudget) (rego.Input, error) {
 		if d.Input == nil {
 			return rego.Input{}, &authz.BadRequest{Reason: d.InputError}
 		}

@@ -14,8 +14,8 @@ import (
 	"understudy/authz/rehearsal/wire"
 )
 
-// posting is the question about a POST of a list of so many numbers.
-func posting(t *testing.T, values int) wire.Question {
+// posting is a POST of a list of so many numbers.
+func posting(t *testing.T, values int) wire.DecisionRequest {
 	t.Helper()
 	sent, err := proto.Marshal(checktest.HTTP(&authv3.AttributeContext_HttpRequest{
 		Method: "POST", Path: "/", Headers: map[string]string{"content-type": "application/json"},
@@ -24,7 +24,7 @@ func posting(t *testing.T, values int) wire.Question {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wire.Question{Asked: wire.Check(sent)}
+	return wire.DecisionRequest{Asked: wire.Check(sent)}
 }
 
 // TestBodiesLeaveRoomInTheProcess: of a body, and of all of them at a time, no more is read than a
@@ -34,7 +34,7 @@ func TestBodiesLeaveRoomInTheProcess(t *testing.T) {
 	for _, tt := range []struct {
 		memory, bodies int64
 		values         int
-		// want is the failure of one, and beside that of another at the same time.
+		// want is the failure of one, and next to that of another at the same time.
 		want, beside authz.Failure
 	}{
 		{memory: 64 << 20, bodies: 1 << 40, values: 10_000},

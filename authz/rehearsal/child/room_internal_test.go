@@ -41,7 +41,7 @@ func TestCachesStayWithinTheirPart(t *testing.T) {
 func laneWith(t *testing.T, room *cacheRoom) *lane {
 	t.Helper()
 	c := &child{caches: room}
-	c.watch = newWatch(c)
+	c.watchdog = newWatchdog(c)
 	l := newLane(c, 1)
 	policy, err := authz.Compile(t.Context(), &adminpb.Policy{
 		Rules:   []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
@@ -50,7 +50,7 @@ func laneWith(t *testing.T, room *cacheRoom) *lane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.use(policy); err != nil {
+	if err := l.use(&compiled{policy: policy}); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -64,7 +64,7 @@ func TestALaneGivesItsRoomBack(t *testing.T) {
 	if left := room.left.Load(); left != all-all/onePart || !l.policy.Caching() {
 		t.Errorf("%d bytes of %d are left, and the policy has a cache: %v", left, all, l.policy.Caching())
 	}
-	if err := l.use(l.policy.Compiled()); err != nil || room.left.Load() != all-all/onePart {
+	if err := l.use(l.compiled); err != nil || room.left.Load() != all-all/onePart {
 		t.Errorf("after a second policy %d bytes of %d are left; error %v", room.left.Load(), all, err)
 	}
 	l.close()

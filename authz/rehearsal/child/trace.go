@@ -10,12 +10,11 @@ import (
 // trace evaluates a rule of the lane's policy with a trace.
 func (l *lane) trace(w *work) {
 	var asked wire.TraceRequest
-	about, q, err := wire.ParseAbout(w.frame.Payload)
-	if err == nil {
-		err = wire.Unmarshal(about, &asked)
-	}
-	cancel := l.bound(w, q.Timeout)
+	q, cancel, err := l.request(w)
 	defer cancel()
+	if err == nil {
+		err = wire.Unmarshal(q.About, &asked)
+	}
 	var out wire.Traced
 	if err == nil {
 		out.Trace, err = l.traced(w, q, asked.Path)
@@ -40,7 +39,7 @@ var (
 )
 
 // traced makes the trace. A panic costs this one alone.
-func (l *lane) traced(w *work, q wire.Question, path string) (t explain.Trace, err error) {
+func (l *lane) traced(w *work, q wire.DecisionRequest, path string) (t explain.Trace, err error) {
 	defer func() {
 		if recover() != nil {
 			t, err = explain.Trace{}, errPanicked

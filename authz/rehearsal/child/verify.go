@@ -15,9 +15,9 @@ const mostUnread = 4 << 20
 // wholly has a request that was read of bytes make its whole input, of which no shortcut is
 // taken. It may lack what the policy does not read of a body: whether there is a form that it can be read in,
 // and what that takes, is up to who sends it.
-func (l *lane) wholly(ctx context.Context, r *authz.Request, reading *authz.Reading) {
+func (l *lane) wholly(ctx context.Context, r *authz.Request, reading *authz.ReadBudget) {
 	whole, without := r.Source, r.WithoutBody
-	r.Source = func(*authz.Reading) (rego.Input, error) {
+	r.Source = func(*authz.ReadBudget) (rego.Input, error) {
 		policy := l.policy.Compiled()
 		if policy.MayRead("parsed_body") {
 			return whole(reading)
@@ -33,7 +33,7 @@ func (l *lane) wholly(ctx context.Context, r *authz.Request, reading *authz.Read
 
 // blame finds the rule whose shortcut is wrong.
 func (l *lane) blame(w *work) {
-	q, cancel, err := l.question(w)
+	q, cancel, err := l.request(w)
 	defer cancel()
 	var out wire.Blamed
 	if err == nil && l.policy != nil {
@@ -44,7 +44,7 @@ func (l *lane) blame(w *work) {
 
 // blamed finds it by two requests that stand for the one that is asked about. It is none if that
 // cannot be read.
-func (l *lane) blamed(ctx context.Context, q wire.Question) (out wire.Blamed) {
+func (l *lane) blamed(ctx context.Context, q wire.DecisionRequest) (out wire.Blamed) {
 	if _, ok := q.Asked.(wire.Check); !ok {
 		return out // there is no other input than the whole
 	}

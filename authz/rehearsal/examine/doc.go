@@ -1,5 +1,5 @@
 // Package examine has requests that were compared evaluated once more, for something else than
-// a decision to compare: to find the causes of a difference, how much of a change was exercised
+// a decision to compare: to find the causes of a difference, what they show of the items of a change
 // ([Pair]), and whether a live policy decides alike twice.
 //
 // An [Examiner] hands that to the rehearsal process, which does it behind all decisions, at the

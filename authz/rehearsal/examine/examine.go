@@ -14,7 +14,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/diagnostics"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
 )
@@ -22,9 +22,9 @@ import (
 // Config is what an [Examiner] needs. All fields are required.
 type Config struct {
 	// Live are the live policies in the rehearsal process.
-	Live      *question.LivePolicies
-	Questions question.Maker
-	Output    diagnostics.Output
+	Live     *decisionrequest.LivePolicies
+	Requests decisionrequest.Maker
+	Output   diagnostics.Output
 }
 
 // Examiner examines requests. It is safe for concurrent use.
@@ -59,7 +59,7 @@ type Candidate struct {
 	Source   *adminpb.Policy
 	Exempted authz.Exemptions
 	// Remote is the policy in the rehearsal process; nil if there is none.
-	Remote *supervisor.Candidate
+	Remote *supervisor.RemotePolicy
 	// spent says that an examination ended the process.
 	spent atomic.Bool
 }
@@ -67,7 +67,7 @@ type Candidate struct {
 // examined notes what became of an examination. If it ended the rehearsal process, there are
 // no more of them for the candidate: three deaths would suspend the experiment itself.
 func (c *Candidate) examined(err error) {
-	if guilt := (*supervisor.Guilt)(nil); errors.As(err, &guilt) {
+	if crash := (*supervisor.CrashError)(nil); errors.As(err, &crash) {
 		c.spent.Store(true)
 	}
 }
@@ -77,7 +77,7 @@ type Subject struct {
 	Request *authz.Request
 	// Bytes is about the memory that the request holds.
 	Bytes int
-	Live  *question.Live
+	Live  *decisionrequest.Live
 	// Decision is that of the live policy, and Leaf that of the decision of the experiment.
 	Decision  authz.Decision
 	Leaf      authz.Leaf
@@ -98,20 +98,20 @@ func finished[T any](done func(T, error)) func(T, error) {
 	return func(answer T, err error) { once.Do(func() { done(answer, err) }) }
 }
 
-// about is an examination of a subject by who reads its body or does not. Why there is no question is told.
+// about is an examination of a subject by who reads its body or does not. failed gets the reason if there is no request.
 func (x *Examiner) about(s *Subject, body bool, kept func() bool, failed func(error)) supervisor.Examination {
-	return supervisor.Examination{Bytes: s.Bytes, Kept: kept, Prepare: func() (wire.Question, bool) { return x.question(s, body, failed) }}
+	return supervisor.Examination{Bytes: s.Bytes, Kept: kept, Prepare: func() (wire.DecisionRequest, bool) { return x.request(s, body, failed) }}
 }
 
-func (x *Examiner) question(s *Subject, body bool, failed func(error)) (q wire.Question, ok bool) {
+func (x *Examiner) request(s *Subject, body bool, failed func(error)) (q wire.DecisionRequest, ok bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			x.report(s, cause)
 			failed(fmt.Errorf("reading the request panicked: %v", cause))
-			q, ok = wire.Question{}, false
+			q, ok = wire.DecisionRequest{}, false
 		}
 	}()
-	q, err := x.config.Questions.Of(s.Request, body)
+	q, err := x.config.Requests.Of(s.Request, body)
 	if err != nil {
 		failed(err)
 	}

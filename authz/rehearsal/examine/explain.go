@@ -116,7 +116,7 @@ func (e *explanation) ask() {
 }
 
 // askSide asks one side for its trace.
-func (e *explanation) askSide(into *explain.Trace, side *supervisor.Candidate, body bool) {
+func (e *explanation) askSide(into *explain.Trace, side *supervisor.RemotePolicy, body bool) {
 	finish := finished(func(t explain.Trace, err error) { e.take(into, t, err) })
 	kept := func() bool { return true } // it is of one of the first of its group
 	asked := e.examiner.about(e.of, body, kept, func(err error) { finish(explain.Trace{}, err) })

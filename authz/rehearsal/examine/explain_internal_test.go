@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/rehearsal/rehearsaltest"
@@ -40,11 +41,11 @@ func TestADifferenceIsExplained(t *testing.T) {
 	if got := r.explained(t, c, denied("")); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got := r.explained(t, c, authz.Decision{Verdict: authz.Allow}); got != nil {
+	if got := r.explained(t, c, authz.Decision{Effect: authz.Allow}); got != nil {
 		t.Errorf("got %v; want no causes of what is no difference", got)
 	}
 	for outcome, want := range map[string]int64{"explained": 2, "none": 1, "failed": 0, "shed": 0} {
-		if n := r.reader.Count(t, "understudy.preview.explanations", "outcome", outcome); n != want {
+		if n := r.reader.Count(t, "understudy.preview.explanations", attribute.String("outcome", outcome)); n != want {
 			t.Errorf("%d explanations are counted as %s, want %d", n, outcome, want)
 		}
 	}
@@ -68,7 +69,7 @@ func TestTheClockOfAnExplanationIsTheRequests(t *testing.T) {
 func TestWithoutALivePolicyTheCandidateExplains(t *testing.T) {
 	r := examining(t, supervisortest.New(t), &adminpb.Policy{}, rehearsaltest.Allowing(`input.x == "a"`))
 	c := r.subject(t, rehearsaltest.Request(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0)))
-	c.Decision = authz.Decision{Verdict: authz.Allow, Default: true}
+	c.Decision = authz.Decision{Effect: authz.Allow, Default: true}
 	got := r.explained(t, c, denied(authz.FailureUndefined))
 	if want := []explain.Expression{{File: "a.rego", Line: 2, Text: `input.x == "a"`}}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -97,7 +98,7 @@ func TestWhatCannotBeExplainedHasNoCauses(t *testing.T) {
 			if got := r.explained(t, c, denied("")); got != nil {
 				t.Errorf("got %v, want no causes", got)
 			}
-			if n := r.reader.Count(t, "understudy.preview.explanations", "outcome", tt.outcome); n != 1 {
+			if n := r.reader.Count(t, "understudy.preview.explanations", attribute.String("outcome", tt.outcome)); n != 1 {
 				t.Errorf("%d explanations are counted as %s, want 1", n, tt.outcome)
 			}
 		})
@@ -126,7 +127,7 @@ func TestACauseThatOnlyTheLivePolicyHasSaysSo(t *testing.T) {
 	c := r.subject(t, rehearsaltest.Request(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0)))
 	c.Decision = denied(authz.FailureUndefined)
 	var got []string
-	for _, cause := range r.explained(t, c, authz.Decision{Verdict: authz.Allow}) {
+	for _, cause := range r.explained(t, c, authz.Decision{Effect: authz.Allow}) {
 		got = append(got, cause.Shown())
 	}
 	if want := []string{`input.x in {"a", "b"}`, `(live policy) input.x == "a"`}; !slices.Equal(got, want) {

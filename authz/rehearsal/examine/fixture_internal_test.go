@@ -13,7 +13,7 @@ import (
 	"understudy/authz/cache"
 	"understudy/authz/diagnostics"
 	"understudy/authz/diagnostics/metrictest"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/rego"
@@ -37,7 +37,7 @@ func leafOf(r *authz.Request) authz.Leaf {
 type examined struct {
 	*Examiner
 	process   *supervisor.Supervisor
-	live      *question.Live
+	live      *decisionrequest.Live
 	candidate *Candidate
 	pair      *Pair
 	sampled   Sampled
@@ -50,7 +50,7 @@ func examining(t testing.TB, process *supervisor.Supervisor, live, candidate *ad
 	t.Helper()
 	reader, out := metrictest.New(), &bytes.Buffer{}
 	x, err := New(Config{
-		Live: question.NewLivePolicies(process, 0), Questions: question.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)},
+		Live: decisionrequest.NewLivePolicies(process, 0), Requests: decisionrequest.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)},
 		Output: diagnostics.Output{
 			Logger: slog.New(slog.NewTextHandler(out, nil)), Meters: reader.Provider,
 		},
@@ -63,12 +63,12 @@ func examining(t testing.TB, process *supervisor.Supervisor, live, candidate *ad
 		t.Fatal(err)
 	}
 	e := &examined{Examiner: x, process: process, pair: &Pair{}, reader: reader, log: out}
-	e.live = &question.Live{Name: "policies/web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: rehearsaltest.Packed(t, live)}
+	e.live = &decisionrequest.Live{Name: "policies/web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: rehearsaltest.Packed(t, live)}
 	if err := e.live.Policy.SetSize(100); err != nil {
 		t.Fatal(err)
 	}
 	e.candidate = &Candidate{
-		Source: candidate, Exempted: authz.NewExemptions(candidate), Remote: process.NewCandidate(candidate, supervisor.Options{Name: "next", Keeps: true}),
+		Source: candidate, Exempted: authz.NewExemptions(candidate), Remote: process.NewRemotePolicy(candidate, supervisor.Options{Name: "next", Keeps: true}),
 	}
 	t.Cleanup(e.candidate.Remote.Close)
 	if err := e.candidate.Remote.Compiled(); err != nil {
@@ -85,11 +85,11 @@ func (e *examined) subject(t testing.TB, request *authz.Request) *Subject {
 	}
 }
 
-// send has requests covered, one after the other.
+// send has requests examined, one after the other.
 func (e *examined) send(t testing.TB, documents ...map[string]any) {
 	t.Helper()
 	for _, document := range documents {
-		e.Cover(*e.subject(t, rehearsaltest.Request(document, time.Unix(1_700_000_000, 0))), e.pair, Group{})
+		e.Examine(*e.subject(t, rehearsaltest.Request(document, time.Unix(1_700_000_000, 0))), e.pair, Group{})
 		e.Wait()
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	"understudy/authz"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 )
 
 const (
@@ -50,7 +50,7 @@ func (x *Examiner) Sample(s *Subject, n *Sampled, done func(authz.Difference)) {
 		}
 	})
 	asked := x.about(s, s.Live.Policy.Compiled().MayReadBody(), nil, func(err error) { finish(authz.Decision{}, err) })
-	if err := x.config.Live.Of(s.Live).Again(asked, question.KnownAnswers(s.Request), finish); err != nil {
+	if err := x.config.Live.Of(s.Live).Again(asked, decisionrequest.KnownAnswers(s.Request), finish); err != nil {
 		finish(authz.Decision{}, err)
 	}
 }

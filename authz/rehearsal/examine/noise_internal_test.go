@@ -60,7 +60,7 @@ allow if rand.intn("x", 2) == 1`),
 		t.Errorf("got %+v; want 100 sampled, of which some differed", got)
 	}
 	if got.kinds[authz.NewlyAllowed]+got.kinds[authz.NewlyDenied] != got.differed || len(got.kinds) != 2 {
-		t.Errorf("got the kinds %v; want both verdicts to have changed, %d times", got.kinds, got.differed)
+		t.Errorf("got the kinds %v; want both effects to have changed, %d times", got.kinds, got.differed)
 	}
 	if n := r.sampling.Load(); n != 0 {
 		t.Errorf("%d are under way, want none", n)

@@ -34,7 +34,7 @@ func Quota() (float64, bool) {
 func MemoryLimit() (int64, bool) { return readNumber(groupLimit) }
 
 // MemoryLeft is how much memory the container may still use, in bytes, given its limit;
-// false if that cannot be told. What the system keeps of files and can give up is not
+// false if that is not known. What the system keeps of files and can give up is not
 // counted as used.
 func MemoryLeft(limit int64) (int64, bool) {
 	used, ok := readNumber(groupMemory)

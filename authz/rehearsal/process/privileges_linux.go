@@ -38,7 +38,7 @@ func unprivileged(start func() error) error {
 // noRoot are the bits by which a user ID gives no capabilities, and by which they stay set.
 const noRoot = 1<<0 | 1<<1 // SECBIT_NOROOT, SECBIT_NOROOT_LOCKED
 
-// dropPrivileges has the next program of this thread begin without capabilities, whoever's it is
+// dropPrivileges has the next program of this thread begin without capabilities, anyone who's it is
 // and whatever its file grants, and never get any. Where root lacks CAP_SETPCAP, it keeps those
 // that root has there.
 func dropPrivileges() {

@@ -52,7 +52,7 @@ func Start() (*Process, error) {
 }
 
 // Collector is a variable of the environment by which Go collects garbage while nothing else
-// runs in the process. Its other way, beside what runs, bounds memory only where the collector
+// runs in the process. Its other mode, concurrent with what runs, bounds memory only where the collector
 // gets its part of the processor; nobody waits for this process.
 const Collector = "GODEBUG=gcstoptheworld=1"
 

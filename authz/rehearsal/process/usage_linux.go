@@ -26,7 +26,7 @@ func executable() string {
 const ticksPerSecond = 100
 
 // Memory is what the process has of the machine's memory for itself alone, in bytes. It
-// reports false if that cannot be told.
+// reports false if that is not known.
 func (p *Process) Memory() (int64, bool) {
 	fields := p.read("statm")
 	if len(fields) < 3 {
@@ -38,7 +38,7 @@ func (p *Process) Memory() (int64, bool) {
 }
 
 // ProcessorTime is what the process has used of the processors. It reports false if that
-// cannot be told.
+// is not known.
 func (p *Process) ProcessorTime() (time.Duration, bool) {
 	fields := p.read("stat")
 	if len(fields) < 13 {

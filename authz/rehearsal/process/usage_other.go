@@ -21,5 +21,5 @@ func (p *Process) Memory() (int64, bool) { return 0, false }
 // ProcessorTime reports false.
 func (p *Process) ProcessorTime() (time.Duration, bool) { return 0, false }
 
-// Stopped reports false: it cannot be told.
+// Stopped reports false: it is not known.
 func (p *Process) Stopped() bool { return false }

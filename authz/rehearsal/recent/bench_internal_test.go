@@ -14,7 +14,7 @@ func BenchmarkOffer(b *testing.B) {
 	for name, s := range map[string]*Requests{"off": nil, "full": New(2000), "kept": New(2000)} {
 		if name == "full" {
 			for range 1_000_000 {
-				s.Offer("p", "W/1", r, authz.Decision{})
+				s.Offer(Version{"p", "W/1"}, r, authz.Decision{})
 			}
 		}
 		if name == "kept" {
@@ -24,7 +24,7 @@ func BenchmarkOffer(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Offer("p", "W/1", r, authz.Decision{})
+				s.Offer(Version{"p", "W/1"}, r, authz.Decision{})
 			}
 		})
 	}

@@ -23,10 +23,13 @@ const (
 	maxBody  = 4 << 10
 )
 
+// Version is a live policy, by its resource name, under an etag.
+type Version struct{ Policy, Etag string }
+
 // Request is one that was kept, with the live decision on it. It is immutable.
 type Request struct {
-	// Policy is the resource name of the live policy that decided, and Etag its etag then.
-	Policy, Etag string
+	// Version is the live policy that decided.
+	Version Version
 	// At is when it was kept.
 	At       time.Time
 	Kept     authz.Kept
@@ -63,7 +66,7 @@ func New(most int) *Requests {
 // Offer keeps a request that a live policy has decided, if chance wants it, its front can
 // make it again and its body is small. It never waits: while somebody else works at the
 // sample, the request is passed over.
-func (s *Requests) Offer(policy, etag string, r *authz.Request, d authz.Decision) {
+func (s *Requests) Offer(by Version, r *authz.Request, d authz.Decision) {
 	if s == nil {
 		return
 	}
@@ -78,7 +81,7 @@ func (s *Requests) Offer(policy, etag string, r *authz.Request, d authz.Decision
 	}
 	d.Value = nil // it is for the decision log
 	one := &Request{
-		Policy: policy, Etag: etag, At: s.clock(), Kept: kept, Decision: d, rank: rank,
+		Version: by, At: s.clock(), Kept: kept, Decision: d, rank: rank,
 		bytes: bytesPerRequest + kept.Size() + sizeOf(d),
 	}
 	heap.Push(&s.kept, one)
@@ -92,7 +95,7 @@ func (s *Requests) Offer(policy, etag string, r *authz.Request, d authz.Decision
 
 // Of returns the requests that a version of a policy has decided and that were kept after one
 // moment and before another, the earliest first.
-func (s *Requests) Of(policy, etag string, after, before time.Time) []*Request {
+func (s *Requests) Of(by Version, after, before time.Time) []*Request {
 	if s == nil {
 		return nil
 	}
@@ -101,7 +104,7 @@ func (s *Requests) Of(policy, etag string, after, before time.Time) []*Request {
 	defer s.mu.Unlock()
 	var out []*Request
 	for _, r := range s.kept {
-		if r.Policy == policy && r.Etag == etag && r.At.After(after) && r.At.Before(before) {
+		if r.Version == by && r.At.After(after) && r.At.Before(before) {
 			out = append(out, r)
 		}
 	}
@@ -109,11 +112,11 @@ func (s *Requests) Of(policy, etag string, after, before time.Time) []*Request {
 	return out
 }
 
-// Forget ends what is kept of a policy, but for what the version of an etag has decided: no
-// other can be replayed, for the decisions of now are not known of it.
-func (s *Requests) Forget(policy, except string) {
+// Forget ends what other versions of a policy have decided than one: no other can be replayed, for the
+// decisions of now are not known of it.
+func (s *Requests) Forget(except Version) {
 	if s != nil {
-		s.remove(func(r *Request) bool { return r.Policy == policy && r.Etag != except })
+		s.remove(func(r *Request) bool { return r.Version.Policy == except.Policy && r.Version != except })
 	}
 }
 

@@ -32,13 +32,13 @@ func sample(most int) (*Requests, *time.Time) {
 }
 
 func offer(s *Requests, id string, size int) {
-	s.Offer("p", "W/1", &authz.Request{ID: id, Size: size, Sent: sent(0)}, authz.Decision{Verdict: authz.Allow})
+	s.Offer(Version{"p", "W/1"}, &authz.Request{ID: id, Size: size, Sent: sent(0)}, authz.Decision{Effect: authz.Allow})
 }
 
 // ids are the requests that a version of the policy p has decided, by their IDs.
 func ids(t *testing.T, s *Requests, etag string) (out []string) {
 	t.Helper()
-	for _, r := range s.Of("p", etag, time.Time{}, time.Unix(1_900_000_000, 0)) {
+	for _, r := range s.Of(Version{"p", etag}, time.Time{}, time.Unix(1_900_000_000, 0)) {
 		request, err := r.Kept.Request()
 		if err != nil {
 			t.Fatal(err)
@@ -51,8 +51,8 @@ func ids(t *testing.T, s *Requests, etag string) (out []string) {
 func TestWithoutASampleNothingIsKept(t *testing.T) {
 	s := New(0)
 	offer(s, "a", 1)
-	s.Forget("p", "")
-	if got := s.Of("p", "W/1", time.Time{}, time.Now()); s != nil || got != nil {
+	s.Forget(Version{"p", ""})
+	if got := s.Of(Version{"p", "W/1"}, time.Time{}, time.Now()); s != nil || got != nil {
 		t.Errorf("got %v, %v; want nothing", s, got)
 	}
 }
@@ -111,7 +111,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	s, _ := sample(1_000_000)
 	large := authz.Decision{Body: strings.Repeat("x", 1000), Metadata: map[string]any{"a": []any{strings.Repeat("x", 1000)}}}
 	for i := range 5000 {
-		s.Offer("p", "W/1", &authz.Request{ID: strconv.Itoa(i), Size: 10_000, Sent: sent(4096)}, large)
+		s.Offer(Version{"p", "W/1"}, &authz.Request{ID: strconv.Itoa(i), Size: 10_000, Sent: sent(4096)}, large)
 	}
 	if s.bytes > 16<<20 || s.bytes < 15<<20 {
 		t.Errorf("%d bytes are kept, want 16 MiB at most, and nearly so many", s.bytes)
@@ -121,8 +121,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 	one, _ := sample(1)
 	for range 3 {
-		one.Offer("p", "W/1", &authz.Request{ID: "body", Sent: sent(4097)}, authz.Decision{})
-		one.Offer("p", "W/1", &authz.Request{ID: "reservation"}, authz.Decision{})
+		one.Offer(Version{"p", "W/1"}, &authz.Request{ID: "body", Sent: sent(4097)}, authz.Decision{})
+		one.Offer(Version{"p", "W/1"}, &authz.Request{ID: "reservation"}, authz.Decision{})
 	}
 	if n := len(one.kept); n != 0 {
 		t.Errorf("%d requests are kept that are too large or cannot be made again", n)
@@ -138,18 +138,18 @@ func TestOtherVersionsAreForgotten(t *testing.T) {
 	offer(s, "a", 1)
 	*now = now.Add(time.Minute)
 	begun := *now
-	s.Offer("p", "W/2", &authz.Request{ID: "b", Sent: sent(0)}, authz.Decision{})
-	s.Offer("q", "W/1", &authz.Request{ID: "c", Sent: sent(0)}, authz.Decision{})
+	s.Offer(Version{"p", "W/2"}, &authz.Request{ID: "b", Sent: sent(0)}, authz.Decision{})
+	s.Offer(Version{"q", "W/1"}, &authz.Request{ID: "c", Sent: sent(0)}, authz.Decision{})
 	if got := ids(t, s, "W/1"); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("W/1 has decided %v, want a", got)
 	}
-	if got := s.Of("p", "W/2", time.Time{}, begun); len(got) != 0 {
+	if got := s.Of(Version{"p", "W/2"}, time.Time{}, begun); len(got) != 0 {
 		t.Errorf("%d are from before the moment at which the first was kept", len(got))
 	}
-	if got := s.Of("p", "W/2", begun, begun.Add(time.Hour)); len(got) != 0 {
+	if got := s.Of(Version{"p", "W/2"}, begun, begun.Add(time.Hour)); len(got) != 0 {
 		t.Errorf("%d are from after the moment at which the last was kept", len(got))
 	}
-	s.Forget("p", "W/2")
+	s.Forget(Version{"p", "W/2"})
 	if got := append(ids(t, s, "W/1"), ids(t, s, "W/2")...); !slices.Equal(got, []string{"b"}) || len(s.kept) != 2 {
 		t.Errorf("%v of p are left, and %d of all; want b and 2", got, len(s.kept))
 	}

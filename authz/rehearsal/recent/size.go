@@ -3,8 +3,8 @@ package recent
 import "understudy/authz"
 
 const (
-	// bytesPerRequest is about what a request takes beside what was sent, and bytesPerValue
-	// what a value of a decision takes beside its text.
+	// bytesPerRequest is about what a request takes in addition to what was sent, and bytesPerValue
+	// what a value of a decision takes in addition to its text.
 	bytesPerRequest = 1 << 10
 	bytesPerValue   = 64
 )

@@ -15,13 +15,13 @@ import (
 func Request(document map[string]any, now time.Time) *authz.Request {
 	return &authz.Request{
 		ID: "id", Operation: authz.OperationCheck, Time: now, Parts: PartsOf(document),
-		Source: func(*authz.Reading) (rego.Input, error) { return rego.NewInput(document) },
+		Source: func(*authz.ReadBudget) (rego.Input, error) { return rego.NewInput(document) },
 	}
 }
 
 // PartsOf makes the parts of a request of a document.
-func PartsOf(document map[string]any) func(*authz.Reading) (rego.Request, error) {
-	return func(*authz.Reading) (rego.Request, error) {
+func PartsOf(document map[string]any) func(*authz.ReadBudget) (rego.Request, error) {
+	return func(*authz.ReadBudget) (rego.Request, error) {
 		input, err := rego.NewInput(document)
 		return rego.RequestOf(input), err
 	}
@@ -52,16 +52,16 @@ func Module(text string) *adminpb.Policy {
 	return p
 }
 
-// CoveredLive and CoveredCandidate differ in rules that requests may exercise or not.
+// ItemsLive and ItemsCandidate differ in a literal and in a rule, in this order.
 var (
-	CoveredLive = Module(`default allow := false
+	ItemsLive = Module(`default allow := false
 
 allow if {
 	input.method == "GET"
 	input.x == "a"
 }
 `)
-	CoveredCandidate = Module(`default allow := false
+	ItemsCandidate = Module(`default allow := false
 
 allow if {
 	input.method == "GET"

@@ -55,7 +55,7 @@ func TestTheFiltersAreTheList(t *testing.T) {
 			for i := range arguments {
 				arguments[i] = values[random.IntN(len(values))]
 			}
-			if got, want := verdict(t, loaded, uint32(host.ID), uint32(number), arguments), mayCall(pid, name, arguments); got != want {
+			if got, want := effect(t, loaded, uint32(host.ID), uint32(number), arguments), mayCall(pid, name, arguments); got != want {
 				t.Fatalf("%s (%d) with %#x: got the error %v, want %v", name, number, arguments, got, want)
 			}
 		}
@@ -70,10 +70,10 @@ func TestOtherTablesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for number := range uint32(512) {
-		if verdict(t, loaded, uint32(arch.I386.ID), number, [6]uint64{}) == 0 {
+		if effect(t, loaded, uint32(arch.I386.ID), number, [6]uint64{}) == 0 {
 			t.Errorf("call %d of a 32-bit program is allowed", number)
 		}
-		if x32 := number | uint32(arch.X32.SeccompMask); verdict(t, loaded, uint32(host.ID), x32, [6]uint64{}) == 0 {
+		if x32 := number | uint32(arch.X32.SeccompMask); effect(t, loaded, uint32(host.ID), x32, [6]uint64{}) == 0 {
 			t.Errorf("call %#x of x32 is allowed", x32)
 		}
 	}
@@ -123,10 +123,10 @@ func machines(t *testing.T, pid int) []*bpf.VM {
 	return out
 }
 
-// verdict is the error with which the strictest filter has a call fail; 0 if all allow it. A
+// effect is the error with which the strictest filter has a call fail; 0 if all allow it. A
 // machine reads words as the network has them, and the order of both halves of an argument is
 // that of a processor which begins with the lower one.
-func verdict(t *testing.T, filters []*bpf.VM, processor, number uint32, arguments [6]uint64) unix.Errno {
+func effect(t *testing.T, filters []*bpf.VM, processor, number uint32, arguments [6]uint64) unix.Errno {
 	t.Helper()
 	data := binary.BigEndian.AppendUint32(nil, number)
 	data = binary.BigEndian.AppendUint32(data, processor)

@@ -10,7 +10,6 @@ import (
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego"
-	"understudy/rego/coverage"
 	"understudy/rego/explain"
 )
 
@@ -26,15 +25,15 @@ func BenchmarkCrossing(b *testing.B) {
 	b.Run("here", func(b *testing.B) { here(b, p, in) })
 	b.Run("there", func(b *testing.B) {
 		s, _, _ := start(b)
-		c := ready(b, s.NewCandidate(p, supervisor.Options{Name: "a", Queue: 1 << 30}))
+		c := ready(b, s.NewRemotePolicy(p, supervisor.Options{Name: "a", Queue: 1 << 30}))
 		inFlight(b, func(done func()) error {
-			return c.Decide(supervisor.Question{
-				Prepare: func() (wire.Question, bool) {
+			return c.Decide(supervisor.DecisionRequest{
+				Prepare: func() (wire.DecisionRequest, bool) {
 					encoded, err := rego.AppendInput(nil, in)
 					if err != nil {
 						panic(err)
 					}
-					return wire.Question{ID: "id", Time: time.Unix(1, 0), Timeout: time.Hour, Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: encoded}}, true
+					return wire.DecisionRequest{ID: "id", Time: time.Unix(1, 0), Timeout: time.Hour, Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: encoded}}, true
 				},
 				Done: func(authz.Decision, error) { done() },
 			})
@@ -42,7 +41,7 @@ func BenchmarkCrossing(b *testing.B) {
 	})
 }
 
-// inFlight measures a question, with as many under way as a lane has.
+// inFlight measures a request, with as many under way as a lane has.
 func inFlight(b *testing.B, ask func(done func()) error) {
 	done := make(chan struct{}, 32)
 	b.ReportAllocs()
@@ -60,23 +59,24 @@ func inFlight(b *testing.B, ask func(done func()) error) {
 	}
 }
 
-// BenchmarkTrace is what one side of an explanation costs: the same question, asked with a
+// BenchmarkTrace is what one side of an explanation costs: the same request, asked with a
 // trace, with as many under way.
 func BenchmarkTrace(b *testing.B) {
 	s, _, _ := start(b)
-	c := ready(b, s.NewCandidate(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
+	c := ready(b, s.NewRemotePolicy(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
 	inFlight(b, func(done func()) error {
 		return c.Trace("envoy/authz/allow", supervisor.Examination{Prepare: aboutX("alice", time.Hour)}, func(explain.Trace, error) { done() })
 	})
 }
 
-// BenchmarkCover is what one side of coverage costs: the same question, with one rule watched.
-func BenchmarkCover(b *testing.B) {
+// BenchmarkShow is what it costs to find out what a request shows of one literal: the same request, evaluated
+// twice on each side.
+func BenchmarkShow(b *testing.B) {
 	s, _, _ := start(b)
-	c := ready(b, s.NewCandidate(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
-	about := supervisor.Targets([]coverage.Target{{File: "p.rego", Line: 4, Column: 1, Name: "data.envoy.authz.allow"}})
+	c := ready(b, s.NewRemotePolicy(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
+	about := supervisor.Pending(items(b, c, policy(`input.x == "bob"`)).Digest, []byte{1})
 	inFlight(b, func(done func()) error {
-		return c.Cover(func() []byte { return about }, supervisor.Examination{Prepare: aboutX("alice", time.Hour)}, func([]coverage.Seen, error) { done() })
+		return c.Show(func() []byte { return about }, supervisor.Examination{Prepare: aboutX("alice", time.Hour)}, func(wire.Shown, error) { done() })
 	})
 }
 
@@ -89,8 +89,8 @@ func here(b *testing.B, p *adminpb.Policy, in rego.Input) {
 	for b.Loop() {
 		ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 		r := &authz.Request{ID: "id", Operation: authz.OperationCheck, Time: time.Unix(1, 0)}
-		r.Source = func(*authz.Reading) (rego.Input, error) { return in, nil }
-		if d := compiled.Decide(ctx, r, authz.Conditions{Shadow: true}); d.Verdict != authz.Allow {
+		r.Source = func(*authz.ReadBudget) (rego.Input, error) { return in, nil }
+		if d := compiled.Decide(ctx, r, authz.Conditions{Shadow: true}); d.Effect != authz.Allow {
 			b.Fatal(d)
 		}
 		cancel()

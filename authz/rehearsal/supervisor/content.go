@@ -13,6 +13,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
+	"understudy/rego/change"
 	"understudy/rego/regotest"
 )
 
@@ -75,23 +76,48 @@ func (s *Supervisor) Test(
 	return tested.Report, tested.Refused.Err()
 }
 
+// Items returns in what a policy differs from a live one, found out in the rehearsal process. Its errors
+// are those of Compile.
+func (s *Supervisor) Items(ctx context.Context, live, candidate *adminpb.Policy) (*change.List, error) {
+	before, err := marshal(live)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the live policy: %w", err)
+	}
+	after, err := marshal(candidate)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the policy: %w", err)
+	}
+	answer, err := s.ask(ctx, wire.KindCompare, wire.Marshal(wire.CompareRequest{Live: before, Candidate: after, Time: contentTime}))
+	if err != nil {
+		return nil, refusal(err, "Comparing the policies fails: ")
+	}
+	var c wire.Compared
+	if err := wire.Unmarshal(answer, &c); err != nil {
+		return nil, err
+	}
+	if err := c.Refused.Err(); err != nil {
+		return nil, err
+	}
+	return &c.List, nil
+}
+
 // refusal is the error of content that ended the process.
 func refusal(err error, what string) error {
-	var guilt *Guilt
-	if !errors.As(err, &guilt) {
+	var crash *CrashError
+	if !errors.As(err, &crash) {
 		return err
 	}
-	return &authz.CompileError{Violations: []authz.Violation{{Field: "modules", Description: what + guilt.Error() + "."}}}
+	return &authz.CompileError{Violations: []authz.Violation{{Field: "modules", Description: what + crash.Error() + "."}}}
 }
 
 // ask asks the child for one thing about a policy that it does not know, in a lane of its
 // own. What ended the process lately is not tried again.
 func (s *Supervisor) ask(ctx context.Context, kind wire.Kind, payload []byte) ([]byte, error) {
 	key := sha256.Sum256(append([]byte{byte(kind)}, payload...))
-	if guilt := s.refused.find(key); guilt != nil {
-		return nil, guilt
+	if crash := s.refused.find(key); crash != nil {
+		return nil, crash
 	}
-	l, err := s.newLane(&lane{name: apiName, room: 1})
+	l, err := s.newLane(laneOptions{name: apiName, room: 1})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -112,8 +138,8 @@ func (s *Supervisor) ask(ctx context.Context, kind wire.Kind, payload []byte) ([
 	defer timer.Stop()
 	select {
 	case o := <-done:
-		if guilt := (*Guilt)(nil); errors.As(o.err, &guilt) {
-			s.refused.keep(key, guilt)
+		if crash := (*CrashError)(nil); errors.As(o.err, &crash) {
+			s.refused.keep(key, crash)
 		} else if errors.Is(o.err, ErrShutdown) {
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, o.err)
 		}
@@ -140,11 +166,11 @@ type refusals struct {
 }
 
 type refusedContent struct {
-	guilt *Guilt
+	crash *CrashError
 	at    time.Time
 }
 
-func (r *refusals) find(key [sha256.Size]byte) *Guilt {
+func (r *refusals) find(key [sha256.Size]byte) *CrashError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.known[key]
@@ -152,14 +178,14 @@ func (r *refusals) find(key [sha256.Size]byte) *Guilt {
 		delete(r.known, key)
 		return nil
 	}
-	return known.guilt
+	return known.crash
 }
 
-func (r *refusals) keep(key [sha256.Size]byte, guilt *Guilt) {
+func (r *refusals) keep(key [sha256.Size]byte, crash *CrashError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known == nil || len(r.known) >= maxRefusals {
 		r.known = make(map[[sha256.Size]byte]refusedContent)
 	}
-	r.known[key] = refusedContent{guilt, time.Now()}
+	r.known[key] = refusedContent{crash, time.Now()}
 }

@@ -27,7 +27,7 @@ func TestTheEnvironmentStaysHere(t *testing.T) {
 	} {
 		t.Setenv(tt.name, tt.value)
 		s, kids, _ := start(t)
-		ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
+		ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
 		got, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", kids.last().PID()))
 		if err != nil {
 			t.Fatal(err)

@@ -11,35 +11,46 @@ import (
 // compared. It waits behind decisions. While there are any, examinations have a fifth of the time of the
 // process at most; while there are none, they are done one after the other.
 type Examination struct {
-	// Prepare makes the question, off the request path. It reports false if there is none to ask: then
-	// who asks is told nothing more.
-	Prepare func() (wire.Question, bool)
+	// Prepare makes the request, off the request path. It reports false if there is none to ask: then
+	// the caller hears nothing more.
+	Prepare func() (wire.DecisionRequest, bool)
 	// Bytes is about the memory that the request holds until then.
 	Bytes int
 	// Kept reports whether it stays when there is no room for another one. Nil means that it goes.
 	Kept func() bool
+	// Spare says that it goes before all others.
+	Spare bool
 }
 
 // maxExaminations is how many of a lane may wait.
 const maxExaminations = 256
 
-// putExamination adds one. When there is no room for it, the oldest that are not kept go, and are returned.
+// putExamination adds one. When there is no room for it, others go, and are returned.
 // The mutex is held.
 func (l *lane) putExamination(t *task) (shed []*task, err error) {
 	size, held := int64(t.examination.Bytes), l.s.held.Load()
 	for len(l.examinations) >= maxExaminations || held+size > l.examinationBytes {
-		i := slices.IndexFunc(l.examinations, func(t *task) bool { return t.examination.Kept == nil || !t.examination.Kept() })
+		i := l.leastNeeded()
 		if i < 0 {
 			return shed, ErrQueueFull
 		}
 		oldest := l.examinations[i]
 		l.examinations, shed = slices.Delete(l.examinations, i, i+1), append(shed, oldest)
 		held -= int64(oldest.examination.Bytes)
-		l.s.acquit(func(suspect suspect) bool { return suspect.task == oldest })
+		l.s.clear(func(suspect suspect) bool { return suspect.task == oldest })
 	}
 	l.examinations = append(l.examinations, t)
 	l.s.held.Add(size)
 	return shed, nil
+}
+
+// leastNeeded is the place of the examination that goes first: the oldest spare one, else the oldest that is not kept;
+// negative if all are kept. The mutex is held.
+func (l *lane) leastNeeded() int {
+	if i := slices.IndexFunc(l.examinations, func(t *task) bool { return t.examination.Spare }); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(l.examinations, func(t *task) bool { return t.examination.Kept == nil || !t.examination.Kept() })
 }
 
 const (

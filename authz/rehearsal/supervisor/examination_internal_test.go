@@ -41,7 +41,7 @@ func TestExaminationsHaveAFifth(t *testing.T) {
 func waiting(n int) (s *Supervisor, first, second *lane) {
 	s = &Supervisor{lanes: make(map[uint64]*lane), session: &session{}}
 	for i := range uint64(2) {
-		s.lanes[i] = &lane{s: s, number: i, changed: sync.NewCond(&s.mu), examinationBytes: defaultExaminationBytes}
+		s.lanes[i] = &lane{s: s, number: i, changed: sync.NewCond(&s.mu), laneOptions: laneOptions{examinationBytes: defaultExaminationBytes}}
 	}
 	for range n {
 		if err := s.lanes[0].offer(examining(1, false)); err != nil {

@@ -21,30 +21,15 @@ const (
 // lane is the queue of one policy's tasks, and a policy in the child. Its fields are
 // guarded by the mutex of the supervisor.
 type lane struct {
+	laneOptions
 	s      *Supervisor
 	number uint64
-	// name is that of the policy's resource, for logs.
-	name string
-	// source is the marshalled policy that is compiled in each child before anything else is
-	// asked; nil if tasks bring their own.
-	source []byte
-	// compiled is called with the answer to a compilation of source, or with the guilt of
-	// one that ends the child. It must not wait.
-	compiled func(payload []byte, err error)
-	// keeps says that the process stays while the lane is there.
-	keeps bool
-	// suspension is how long the lane is suspended if it is; zero for good.
-	suspension time.Duration
 	// changed is signalled when the lane may go on.
 	changed *sync.Cond
 
-	// room is how many decisions may wait in queue.
-	room  int
 	queue []*task
 	// examinations wait behind decisions. One at a time is under way.
 	examinations []*task
-	// examinationBytes bounds the memory of the requests of all lanes that wait to be examined, in bytes.
-	examinationBytes int64
 	// lastAnswer is when the last one came: since then the child does what is under way.
 	lastAnswer time.Time
 	// underWay are the tasks that the session is asked, in order.
@@ -54,6 +39,35 @@ type lane struct {
 	at *session
 	// wanted says that source is to be compiled even if no task waits.
 	wanted bool
+	batch
+	// strikes are the moments at which the lane ended a child.
+	strikes   []time.Time
+	suspended *CrashError
+	closed    bool
+}
+
+// laneOptions are what a lane is made with.
+type laneOptions struct {
+	// name is that of the policy's resource, for logs.
+	name string
+	// source is the marshalled policy that is compiled in each child before anything else is
+	// asked; nil if tasks bring their own.
+	source []byte
+	// compiled is called with the answer to a compilation of source, or with the crash of
+	// one that ends the child. It must not wait.
+	compiled func(payload []byte, err error)
+	// keeps says that the process stays while the lane is there.
+	keeps bool
+	// suspension is how long the lane is suspended if it is; zero for good.
+	suspension time.Duration
+	// room is how many decisions may wait in queue.
+	room int
+	// examinationBytes bounds the memory of the requests of all lanes that wait to be examined, in bytes.
+	examinationBytes int64
+}
+
+// batch is what waits to be sent together: each frame wakes up another process.
+type batch struct {
 	// gathers says that a timer ends the time for which tasks wait for others, and sending that this time
 	// is over.
 	gathers, sending bool
@@ -61,21 +75,17 @@ type lane struct {
 	preparing bool
 	// unflushed is the session that has a frame which waits for the next; nil if none has.
 	unflushed *session
-	// charges are the moments at which the lane ended a child.
-	charges   []time.Time
-	suspended *Guilt
-	closed    bool
 }
 
 // newLane begins a lane, which ends when it is closed.
-func (s *Supervisor) newLane(l *lane) (*lane, error) {
+func (s *Supervisor) newLane(options laneOptions) (*lane, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return nil, ErrShutdown
 	}
 	s.lastLane++
-	l.s, l.number, l.changed, l.wanted = s, s.lastLane, sync.NewCond(&s.mu), l.source != nil
+	l := &lane{laneOptions: options, s: s, number: s.lastLane, changed: sync.NewCond(&s.mu), wanted: options.source != nil}
 	s.lanes[l.number] = l
 	if l.wanted && s.session == nil {
 		s.need()
@@ -124,8 +134,8 @@ func (l *lane) put(t *task) (shed []*task, err error) {
 
 // isSuspended reports whether the lane is suspended, still. The mutex is held.
 func (l *lane) isSuspended() bool {
-	if l.suspended != nil && l.suspension > 0 && time.Since(l.charges[len(l.charges)-1]) > l.suspension {
-		l.suspended, l.charges = nil, nil
+	if l.suspended != nil && l.suspension > 0 && time.Since(l.strikes[len(l.strikes)-1]) > l.suspension {
+		l.suspended, l.strikes = nil, nil
 	}
 	return l.suspended != nil
 }
@@ -148,7 +158,7 @@ func (l *lane) close() []*task {
 	}
 	l.closed = true
 	delete(l.s.lanes, l.number)
-	l.s.acquit(func(suspect suspect) bool { return suspect.lane == l })
+	l.s.clear(func(suspect suspect) bool { return suspect.lane == l })
 	l.changed.Signal()
 	l.s.wakeExaminations()
 	return l.takeAll()
@@ -323,7 +333,7 @@ func (l *lane) leave(t *task) {
 	defer l.s.mu.Unlock()
 	l.preparing = false
 	t.finished.Do(t.release)
-	l.s.acquit(func(suspect suspect) bool { return suspect.task == t })
+	l.s.clear(func(suspect suspect) bool { return suspect.task == t })
 	l.s.wakeExaminations()
 }
 
@@ -341,7 +351,7 @@ func (l *lane) answered(job uint64) *task {
 		l.wanted = false
 	}
 	l.spend(t)
-	l.s.acquit(func(suspect suspect) bool {
+	l.s.clear(func(suspect suspect) bool {
 		return suspect.task == t || suspect.task == nil && suspect.lane == l && t.internal
 	})
 	l.changed.Signal()

@@ -45,8 +45,8 @@ const bomb = `input.x == "bomb"; n := numbers.range(1, 2000); l := [[i, j, k] | 
 // the first is not asked any more.
 func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
 	s, _, log := start(t)
-	good := ready(t, s.NewCandidate(policy(`input.x != "no"`), supervisor.Options{Name: "good", Keeps: true}))
-	bad := ready(t, s.NewCandidate(policy(bomb), supervisor.Options{Name: "bad", Keeps: true}))
+	good := ready(t, s.NewRemotePolicy(policy(`input.x != "no"`), supervisor.Options{Name: "good", Keeps: true}))
+	bad := ready(t, s.NewRemotePolicy(policy(bomb), supervisor.Options{Name: "bad", Keeps: true}))
 	var others []<-chan asked
 	for range 4 {
 		doomed := ask(bad, "bomb", time.Hour)
@@ -54,13 +54,13 @@ func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
 			others = append(others, ask(good, fmt.Sprint(i), time.Hour))
 		}
 		got := testkit.Receive(t, "an answer", doomed)
-		var guilt *supervisor.Guilt
-		if !errors.As(got.err, &guilt) || !strings.Contains(guilt.Error(), "128 MiB") {
-			t.Fatalf("the bomb ended with %+v, want its guilt", got)
+		var crash *supervisor.CrashError
+		if !errors.As(got.err, &crash) || !strings.Contains(crash.Error(), "128 MiB") {
+			t.Fatalf("the bomb ended with %+v, want its crash", got)
 		}
 	}
 	for _, other := range others {
-		if got := testkit.Receive(t, "an answer", other); got.err != nil || got.decided.Verdict != authz.Allow {
+		if got := testkit.Receive(t, "an answer", other); got.err != nil || got.decided.Effect != authz.Allow {
 			t.Errorf("a question to the other ended with %+v, want ALLOW", got)
 		}
 	}
@@ -68,9 +68,9 @@ func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
 		t.Error("the log does not say that the experiment is suspended")
 	}
 	if strings.Contains(log.String(), "charged=good") {
-		t.Error("a death was charged to the wrong experiment")
+		t.Error("a crash was blamed on the wrong experiment")
 	}
-	changed := ready(t, s.NewCandidate(policy(bomb+"\n true"), supervisor.Options{Name: "bad", Keeps: true}))
+	changed := ready(t, s.NewRemotePolicy(policy(bomb+"\n true"), supervisor.Options{Name: "bad", Keeps: true}))
 	if got := testkit.Receive(t, "an answer", ask(changed, "harmless", time.Hour)); got.err != nil {
 		t.Errorf("with other content it is %+v, want a decision", got)
 	}
@@ -119,29 +119,29 @@ func TestGarbageIsNotCharged(t *testing.T) {
 	}
 }
 
-// TestContentIsRefusedForItsOwnMemory compiles beside an experiment what does not fit beside
+// TestContentIsRefusedForItsOwnMemory compiles next to an experiment what does not fit next to
 // it, but would alone: it is accepted, and the experiment still decides. What fits nowhere is
 // refused.
 func TestContentIsRefusedForItsOwnMemory(t *testing.T) {
 	s, _, log := start(t)
-	beside := ready(t, s.NewCandidate(keeping(60, "beside"), supervisor.Options{Name: "beside", Keeps: true}))
-	if got := testkit.Receive(t, "an answer", ask(beside, "x", time.Hour)); got.err != nil || got.decided.Verdict != authz.Allow {
+	beside := ready(t, s.NewRemotePolicy(keeping(60, "beside"), supervisor.Options{Name: "beside", Keeps: true}))
+	if got := testkit.Receive(t, "an answer", ask(beside, "x", time.Hour)); got.err != nil || got.decided.Effect != authz.Allow {
 		t.Fatalf("before: %+v, want ALLOW", got)
 	}
 	if err := s.Compile(t.Context(), keeping(60, "content")); err != nil {
 		t.Errorf("what fits alone: %v", err)
 	}
 	if got := log.String(); !strings.Contains(got, "cause=memory") || strings.Contains(got, "charged=") {
-		t.Errorf("the log is %q, want a death of which nobody is guilty", got)
+		t.Errorf("the log is %q, want a death of which nobody is culprit", got)
 	}
-	if got := testkit.Receive(t, "an answer", ask(beside, "x", time.Hour)); got.err != nil || got.decided.Verdict != authz.Allow {
+	if got := testkit.Receive(t, "an answer", ask(beside, "x", time.Hour)); got.err != nil || got.decided.Effect != authz.Allow {
 		t.Errorf("after: %+v, want ALLOW", got)
 	}
 	var refused *authz.CompileError
 	if err := s.Compile(t.Context(), keeping(120, "content")); !errors.As(err, &refused) || !strings.Contains(err.Error(), "128 MiB") {
 		t.Errorf("what fits nowhere: %v, want a CompileError that names the bound", err)
 	}
-	if got := testkit.Receive(t, "an answer", ask(beside, "x", time.Hour)); got.err != nil || got.decided.Verdict != authz.Allow {
+	if got := testkit.Receive(t, "an answer", ask(beside, "x", time.Hour)); got.err != nil || got.decided.Effect != authz.Allow {
 		t.Errorf("in the end: %+v, want ALLOW", got)
 	}
 }

@@ -15,10 +15,10 @@ const startTime = 30 * time.Second
 
 // session is one child.
 type session struct {
-	s     *Supervisor
-	child Child
-	conn  *wire.Conn
-	watch *watch
+	s       *Supervisor
+	child   Child
+	conn    *wire.Conn
+	monitor *monitor
 
 	// killed is why the session itself ended the child; empty if it did not. It and paused
 	// are guarded by the mutex of the supervisor.
@@ -33,7 +33,7 @@ type session struct {
 
 func newSession(s *Supervisor, child Child) *session {
 	session := &session{s: s, child: child, conn: wire.NewConn(child)}
-	session.watch = newWatch(session)
+	session.monitor = newMonitor(session)
 	return session
 }
 
@@ -43,14 +43,14 @@ func (n *session) run() end {
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
-		n.watch.run()
+		n.monitor.run()
 	}()
 	err := n.greet()
 	ready := err == nil
 	if ready {
 		err = n.receive()
 	}
-	n.watch.close()
+	n.monitor.close()
 	<-watching
 	// A child that has said why it ends needs no killing, but may take its time.
 	n.child.Kill()
@@ -62,12 +62,12 @@ func (n *session) run() end {
 	return n.ended(ready, err, state)
 }
 
-// greet makes sure that the other side is a child of ours. The watch bounds its time.
+// greet makes sure that the other side is a child of ours. The monitor bounds its time.
 func (n *session) greet() error {
 	config := n.s.config
 	hello := wire.Hello{
-		Build: config.Build, Memory: config.Memory, CompileTime: config.CompileTime * detector, StuckTime: config.StuckTime * detector,
-		Descriptors: config.Descriptors, BodyMemory: config.BodyMemory,
+		Build: config.Build, Memory: config.Memory, CompileTime: config.CompileTime * config.overhead(), StuckTime: config.StuckTime * config.overhead(),
+		Descriptors: config.Descriptors, BodyMemory: config.BodyMemory, Instrumented: config.Overhead > 1,
 	}
 	if err := n.conn.Send(wire.Frame{Kind: wire.KindHello, Payload: wire.Marshal(hello)}); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (n *session) greet() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.watch.started()
+	n.monitor.started()
 	if n.killed.cause == "" {
 		s.session = n
 		s.wakeAll()
@@ -116,15 +116,15 @@ func (n *session) receive() error {
 func (n *session) take(f wire.Frame) error {
 	switch f.Kind {
 	case wire.KindPong:
-		n.watch.answered()
+		n.monitor.answered()
 	case wire.KindCall:
 		return n.serve(f)
-	case wire.KindCompiled, wire.KindTested, wire.KindDecided, wire.KindBlamed, wire.KindTraced, wire.KindDiffed, wire.KindCovered:
+	case wire.KindCompiled, wire.KindTested, wire.KindDecided, wire.KindBlamed, wire.KindTraced, wire.KindListed, wire.KindShown, wire.KindCompared:
 		if t := n.taskOf(f, true); t != nil {
 			t.finish(f.Payload, nil)
 		}
 	case wire.KindEnding:
-		var e wire.Ending
+		var e wire.Exit
 		if err := wire.Unmarshal(f.Payload, &e); err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func (n *session) serve(f wire.Frame) error {
 	}
 	t := n.taskOf(f, false)
 	if t == nil || t.call == nil {
-		// Whoever receives must not wait for the child to receive.
+		// Anyone who receives must not wait for the child to receive.
 		go n.send(wire.Frame{Kind: wire.KindAnswer, Lane: f.Lane, Job: f.Job, Payload: wire.Marshal(wire.Answer{Call: call.Call})}, false)
 		return nil
 	}
@@ -191,8 +191,8 @@ func (n *session) send(f wire.Frame, more bool) {
 // flush sends what has waited for more.
 func (n *session) flush() { _ = n.conn.Flush() }
 
-// busy tells the watch that something is under way.
-func (n *session) busy() { n.watch.begin() }
+// busy has the monitor know that something is under way.
+func (n *session) busy() { n.monitor.begin() }
 
 // kill ends the child.
 func (n *session) kill(why cause, detail string) {

@@ -37,7 +37,7 @@ func newShare(part float64) *share {
 // due reports whether it is time to look.
 func (sh *share) due() bool { return sh.rate > 0 && time.Since(sh.last) >= shareEvery }
 
-// spent tells what the child has used since it began, and reports whether that is too much.
+// spent notes what the child has used since it began, and reports whether that is too much.
 func (sh *share) spent(used time.Duration) bool {
 	now := time.Now()
 	sh.saved += time.Duration(float64(now.Sub(sh.last))*sh.rate) - (used - sh.used)

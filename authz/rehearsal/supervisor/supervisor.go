@@ -40,11 +40,14 @@ type Config struct {
 	// child takes half of it at most, and a quarter of Memory. Zero is the default of
 	// [authz.NewBodyMemory].
 	BodyMemory int64
-	// Gathering is for how long a question waits for others, so that the child is woken for several.
+	// Gathering is for how long a request waits for others, so that the child is woken for several.
 	// Zero means 5 ms; a negative time means not at all.
 	Gathering time.Duration
 	// Idle is after what time a child ends that nobody needs. Zero means three minutes.
 	Idle time.Duration
+	// Overhead is how many times as much processor time, and of the system's memory, the child takes than
+	// its work does: 8 with the race detector, whose memory the Go runtime does not count. Zero means 1.
+	Overhead int
 	// Logger gets deaths and suspensions. Nil means that nothing is logged.
 	Logger *slog.Logger
 	// Meters makes the metrics. Nil means none.
@@ -76,8 +79,12 @@ func (c Config) withDefaults() Config {
 	c.StuckTime = cmp.Or(c.StuckTime, 2*time.Second)
 	c.Gathering = cmp.Or(c.Gathering, 5*time.Millisecond)
 	c.Idle = cmp.Or(c.Idle, 3*time.Minute)
+	c.Overhead = cmp.Or(c.Overhead, 1)
 	return c
 }
+
+// overhead is Overhead for a time.
+func (c Config) overhead() time.Duration { return time.Duration(c.Overhead) }
 
 // Child is a rehearsal process.
 type Child interface {
@@ -88,7 +95,7 @@ type Child interface {
 	// Wait waits until it has ended and says how.
 	Wait() string
 	// Memory is what it uses, in bytes, and ProcessorTime what it has used of the
-	// processors; false if that cannot be told.
+	// processors; false if that is not known.
 	Memory() (int64, bool)
 	ProcessorTime() (time.Duration, bool)
 	// Stopped reports whether somebody has stopped it, by SIGSTOP or a debugger.
@@ -103,11 +110,7 @@ type Supervisor struct {
 	metrics *metrics
 	refused refusals
 
-	// needed tells the supervisor's goroutine that there is something to do.
-	needed chan struct{}
-	// closing is closed by Close, and closed when all has ended.
-	closing, closed chan struct{}
-	lanesRunning    sync.WaitGroup
+	lifecycle
 	// unconfined has it said once that the children are not confined.
 	unconfined sync.Once
 
@@ -117,28 +120,29 @@ type Supervisor struct {
 	lastJob  uint64
 	// session is the present child; nil if there is none.
 	session *session
-	// suspects are to be tried alone, the first one now.
-	suspects []suspect
-	// several says that there was more than one of them.
-	several bool
+	suspicion
 	// held is the memory of requests that wait to be examined, or are.
 	held atomic.Int64
 	// earned is the time that examinations may have while decisions wait.
 	earned earned
-	// serial is until when one task at a time is under way.
-	serial time.Time
-	// innocent is how many deaths in a row were nobody's alone, the last one at lastInnocent.
-	innocent     int
-	lastInnocent time.Time
-	ended        bool
+	ended  bool
+}
+
+// lifecycle is of the goroutines of a supervisor.
+type lifecycle struct {
+	// needed wakes the supervisor's goroutine: there is something to do.
+	needed chan struct{}
+	// closing is closed by Close, and closed when all has ended.
+	closing, closed chan struct{}
+	lanesRunning    sync.WaitGroup
 }
 
 // New returns a Supervisor. It is ended by Close.
 func New(config Config) (*Supervisor, error) {
 	config = config.withDefaults()
 	s := &Supervisor{
-		config: config, log: config.Logger, needed: make(chan struct{}, 1),
-		closing: make(chan struct{}), closed: make(chan struct{}), lanes: make(map[uint64]*lane),
+		config: config, log: config.Logger, lanes: make(map[uint64]*lane),
+		lifecycle: lifecycle{needed: make(chan struct{}, 1), closing: make(chan struct{}), closed: make(chan struct{})},
 	}
 	var err error
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
@@ -225,10 +229,10 @@ func (s *Supervisor) oneChild() (next restart, err error) {
 	end := session.run()
 	s.mu.Lock()
 	expected := s.ended || end.cause == causeIdle
-	var v verdict
+	var a attribution
 	switch s.session = nil; {
 	case !expected:
-		v = s.judge(end, session.given == 1)
+		a = s.attribute(end, session.given == 1)
 	case !s.ended:
 		// Nobody needed it, and somebody does since.
 		s.putBack()
@@ -240,9 +244,9 @@ func (s *Supervisor) oneChild() (next restart, err error) {
 	case end.cause == causeStart:
 		return later, errors.New(end.detail)
 	}
-	s.report(end, v)
-	v.settle()
-	return v.next(end), nil
+	s.report(end, a)
+	a.finish()
+	return a.next(end), nil
 }
 
 // sleep waits. It reports false if the supervisor is closed before.

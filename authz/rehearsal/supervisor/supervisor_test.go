@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/diagnostics/logtest"
@@ -71,7 +73,7 @@ func start(t testing.TB) (*supervisor.Supervisor, *children, *logtest.Buffer) {
 	t.Helper()
 	log, kids := &logtest.Buffer{}, &children{}
 	s, err := supervisor.New(supervisor.Config{
-		Start: kids.start, Build: "test", Memory: 128 << 20, StuckTime: time.Minute, CompileTime: time.Minute,
+		Start: kids.start, Build: "test", Overhead: supervisortest.Overhead(), Memory: 128 << 20, StuckTime: time.Minute, CompileTime: time.Minute,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
@@ -94,17 +96,17 @@ func policy(body string) *adminpb.Policy {
 	}
 }
 
-// asked is how a question ended.
+// asked is how a request ended.
 type asked struct {
 	decided authz.Decision
 	err     error
 }
 
 // ask asks a candidate about a request whose input has a field x.
-func ask(c *supervisor.Candidate, x string, timeout time.Duration) <-chan asked {
+func ask(c *supervisor.RemotePolicy, x string, timeout time.Duration) <-chan asked {
 	out := make(chan asked, 1)
-	err := c.Decide(supervisor.Question{
-		Prepare: func() (wire.Question, bool) {
+	err := c.Decide(supervisor.DecisionRequest{
+		Prepare: func() (wire.DecisionRequest, bool) {
 			in, err := rego.NewInput(map[string]any{"x": x})
 			if err != nil {
 				panic(err)
@@ -113,7 +115,7 @@ func ask(c *supervisor.Candidate, x string, timeout time.Duration) <-chan asked 
 			if err != nil {
 				panic(err)
 			}
-			return wire.Question{
+			return wire.DecisionRequest{
 				ID: x, Time: time.Unix(1, 0), Timeout: timeout,
 				Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: encoded},
 			}, true
@@ -127,7 +129,7 @@ func ask(c *supervisor.Candidate, x string, timeout time.Duration) <-chan asked 
 }
 
 // ready waits until a candidate has compiled.
-func ready(t testing.TB, c *supervisor.Candidate) *supervisor.Candidate {
+func ready(t testing.TB, c *supervisor.RemotePolicy) *supervisor.RemotePolicy {
 	t.Helper()
 	<-c.Ready()
 	if _, err := c.Facts(); err != nil {
@@ -139,12 +141,12 @@ func ready(t testing.TB, c *supervisor.Candidate) *supervisor.Candidate {
 
 func TestDecisionsOfAnotherProcess(t *testing.T) {
 	s, _, _ := start(t)
-	c := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
+	c := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
 	if facts, _ := c.Facts(); facts != (authz.Facts{Deterministic: true}) {
 		t.Errorf("the facts are %+v, want those of a policy that reads no body", facts)
 	}
-	for x, want := range map[string]authz.Verdict{"yes": authz.Allow, "no": authz.Deny} {
-		if got := testkit.Receive(t, "an answer", ask(c, x, time.Minute)); got.err != nil || got.decided.Verdict != want {
+	for x, want := range map[string]authz.Effect{"yes": authz.Allow, "no": authz.Deny} {
+		if got := testkit.Receive(t, "an answer", ask(c, x, time.Minute)); got.err != nil || got.decided.Effect != want {
 			t.Errorf("x = %s is %+v, want %v", x, got, want)
 		}
 	}
@@ -168,20 +170,46 @@ func TestContentOfTheAPI(t *testing.T) {
 	}
 }
 
+// TestItemsOfTheAPI compares two policies in the process, as it is done anywhere else, whatever becomes
+// of them.
+func TestItemsOfTheAPI(t *testing.T) {
+	s, kids, _ := start(t)
+	live, candidate := policy(`input.x == "yes"`), policy(`input.x == "no"`)
+	want, err := authz.Items(t.Context(), live, candidate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Items(t.Context(), live, candidate)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" || len(got.Items) == 0 {
+		t.Errorf("got %v (-want +got):\n%s", err, diff)
+	}
+	if got, err := s.Items(t.Context(), live, policy(`input.x = `)); err == nil {
+		t.Errorf("of one that does not parse: got %v", got)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Items(gone, live, candidate); !errors.Is(err, context.Canceled) {
+		t.Errorf("for who does not wait: got %v", err)
+	}
+	if got := len(kids.started()); got != 1 {
+		t.Errorf("%d processes were started, want 1", got)
+	}
+}
+
 // TestKilledFromOutside shows that questions are asked again when somebody kills the child.
 func TestKilledFromOutside(t *testing.T) {
 	s, kids, _ := start(t)
-	a := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
-	b := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "b", Keeps: true}))
+	a := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
+	b := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "b", Keeps: true}))
 	kids.last().Kill()
-	for _, c := range []*supervisor.Candidate{a, b} {
+	for _, c := range []*supervisor.RemotePolicy{a, b} {
 		got := testkit.Receive(t, "an answer", ask(c, "yes", time.Hour))
-		if got.err == nil && got.decided.Verdict == authz.Allow {
+		if got.err == nil && got.decided.Effect == authz.Allow {
 			continue
 		}
-		// It may have been under way alone, and is charged with it.
-		if guilt := (*supervisor.Guilt)(nil); !errors.As(got.err, &guilt) {
-			t.Errorf("the question ended with %+v, want a decision", got)
+		// It may have been under way alone, and is blamed for it.
+		if crash := (*supervisor.CrashError)(nil); !errors.As(got.err, &crash) {
+			t.Errorf("the request ended with %+v, want a decision", got)
 		}
 	}
 }
@@ -189,7 +217,7 @@ func TestKilledFromOutside(t *testing.T) {
 // TestKilledIsNoCrash has somebody kill a child: the cause says so.
 func TestKilledIsNoCrash(t *testing.T) {
 	s, kids, log := start(t)
-	c := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
+	c := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
 	kids.last().Kill()
 	testkit.Await(t, "another child is started", func() bool {
 		testkit.Receive(t, "an answer", ask(c, "yes", time.Hour))
@@ -204,7 +232,7 @@ func TestKilledIsNoCrash(t *testing.T) {
 // compiled: that says nothing about the policy.
 func TestKilledWhileItCompiles(t *testing.T) {
 	kids := &children{}
-	s, err := supervisor.New(supervisor.Config{Build: "test", Start: func() (supervisor.Child, error) {
+	s, err := supervisor.New(supervisor.Config{Build: "test", Overhead: supervisortest.Overhead(), Start: func() (supervisor.Child, error) {
 		child, err := kids.start()
 		if len(kids.started()) > 2 || err != nil {
 			return child, err
@@ -280,10 +308,10 @@ func TestAnIdleChildTakesNothingAlong(t *testing.T) {
 			}
 			defer s.Close()
 			defer close(over)
-			c := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a"}))
+			c := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "a"}))
 			check := func(answer <-chan asked) {
 				t.Helper()
-				if got := testkit.Receive(t, "an answer", answer); got.err != nil || got.decided.Verdict != authz.Allow {
+				if got := testkit.Receive(t, "an answer", answer); got.err != nil || got.decided.Effect != authz.Allow {
 					t.Fatalf("the question ended with %+v, want ALLOW", got)
 				}
 			}
@@ -303,7 +331,7 @@ func TestAnIdleChildTakesNothingAlong(t *testing.T) {
 // TestSlowIsNotCharged has an evaluation run out of time.
 func TestSlowIsNotCharged(t *testing.T) {
 	s, kids, _ := start(t)
-	c := ready(t, s.NewCandidate(policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; i + j < 0]) == 1`), supervisor.Options{Name: "slow", Keeps: true}))
+	c := ready(t, s.NewRemotePolicy(policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; i + j < 0]) == 1`), supervisor.Options{Name: "slow", Keeps: true}))
 	if got := testkit.Receive(t, "an answer", ask(c, "x", time.Millisecond)); got.err != nil || got.decided.Failure != authz.FailureDeadline {
 		t.Errorf("it ended with %+v, want a deadline", got)
 	}
@@ -315,7 +343,7 @@ func TestSlowIsNotCharged(t *testing.T) {
 // TestClosingDropsWhatWaits closes a candidate whose evaluation lasts.
 func TestClosingDropsWhatWaits(t *testing.T) {
 	s, _, _ := start(t)
-	c := ready(t, s.NewCandidate(policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; some k in n; i + j + k < 0]) == 1`), supervisor.Options{Name: "slow", Keeps: true}))
+	c := ready(t, s.NewRemotePolicy(policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; some k in n; i + j + k < 0]) == 1`), supervisor.Options{Name: "slow", Keeps: true}))
 	var all []<-chan asked
 	for i := range 100 {
 		all = append(all, ask(c, fmt.Sprint(i), time.Hour))
@@ -326,7 +354,7 @@ func TestClosingDropsWhatWaits(t *testing.T) {
 			t.Errorf("a question ended with %+v, want ErrChanged", got)
 		}
 	}
-	other := ready(t, s.NewCandidate(policy(`true`), supervisor.Options{Name: "other", Keeps: true}))
+	other := ready(t, s.NewRemotePolicy(policy(`true`), supervisor.Options{Name: "other", Keeps: true}))
 	if got := testkit.Receive(t, "an answer", ask(other, "x", time.Hour)); got.err != nil {
 		t.Errorf("another candidate: %v", got.err)
 	}
@@ -335,25 +363,25 @@ func TestClosingDropsWhatWaits(t *testing.T) {
 // TestQueueIsBounded asks more than may wait.
 func TestQueueIsBounded(t *testing.T) {
 	kids := &children{}
-	s, err := supervisor.New(supervisor.Config{Start: kids.start, Build: "test"})
+	s, err := supervisor.New(supervisor.Config{Start: kids.start, Build: "test", Overhead: supervisortest.Overhead()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	c := s.NewCandidate(policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; some k in n; i + j + k < 0]) == 1`), supervisor.Options{Name: "slow", Keeps: true, Queue: 3})
+	c := s.NewRemotePolicy(policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; some k in n; i + j + k < 0]) == 1`), supervisor.Options{Name: "slow", Keeps: true, Queue: 3})
 	full := 0
 	for i := range 200 {
 		select {
 		case got := <-ask(c, fmt.Sprint(i), time.Hour):
 			if !errors.Is(got.err, supervisor.ErrQueueFull) {
-				t.Fatalf("a question ended with %+v", got)
+				t.Fatalf("a request ended with %+v", got)
 			}
 			full++
 		default:
 		}
 	}
 	if full < 100 {
-		t.Errorf("%d of 200 questions were refused, want nearly all", full)
+		t.Errorf("%d of 200 requests were refused, want nearly all", full)
 	}
 }
 
@@ -367,7 +395,7 @@ func TestNoProcess(t *testing.T) {
 	if err := s.Compile(t.Context(), policy(`true`)); !errors.Is(err, supervisor.ErrUnavailable) {
 		t.Errorf("compiling: %v, want ErrUnavailable", err)
 	}
-	c := s.NewCandidate(policy(`true`), supervisor.Options{Name: "a", Keeps: true})
+	c := s.NewRemotePolicy(policy(`true`), supervisor.Options{Name: "a", Keeps: true})
 	if got := testkit.Receive(t, "an answer", ask(c, "x", time.Hour)); !errors.Is(got.err, supervisor.ErrUnavailable) {
 		t.Errorf("a question ended with %+v, want ErrUnavailable", got)
 	}
@@ -377,8 +405,8 @@ func TestNoProcess(t *testing.T) {
 func TestStuckIsCharged(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	s, err := supervisor.New(supervisor.Config{StuckTime: time.Millisecond, Start: supervisortest.StartWith(child.Options{
-		Before: func(_ context.Context, q wire.Question) {
+	s, err := supervisor.New(supervisor.Config{StuckTime: time.Millisecond, Overhead: supervisortest.Overhead(), Start: supervisortest.StartWith(child.Options{
+		Before: func(_ context.Context, q wire.DecisionRequest) {
 			for q.ID == "stuck" {
 				select {
 				case <-release:
@@ -392,13 +420,13 @@ func TestStuckIsCharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	stuck := ready(t, s.NewCandidate(policy(`true`), supervisor.Options{Name: "stuck"}))
-	good := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "good"}))
+	stuck := ready(t, s.NewRemotePolicy(policy(`true`), supervisor.Options{Name: "stuck"}))
+	good := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "good"}))
 	got := testkit.Receive(t, "an answer", ask(stuck, "stuck", time.Millisecond))
-	if guilt := (*supervisor.Guilt)(nil); !errors.As(got.err, &guilt) || !strings.Contains(guilt.Error(), "cannot be cancelled") {
-		t.Errorf("it ended with %+v, want its guilt", got)
+	if crash := (*supervisor.CrashError)(nil); !errors.As(got.err, &crash) || !strings.Contains(crash.Error(), "cannot be cancelled") {
+		t.Errorf("it ended with %+v, want its crash", got)
 	}
-	if got := testkit.Receive(t, "an answer", ask(good, "yes", time.Hour)); got.err != nil || got.decided.Verdict != authz.Allow {
+	if got := testkit.Receive(t, "an answer", ask(good, "yes", time.Hour)); got.err != nil || got.decided.Effect != authz.Allow {
 		t.Errorf("the other ended with %+v, want ALLOW", got)
 	}
 }

@@ -16,9 +16,9 @@ func TestASuspensionEnds(t *testing.T) {
 			ends       bool
 		}{"a live policy": {10 * time.Minute, true}, "an experiment": {0, false}} {
 			s := &Supervisor{metrics: &metrics{}, lanes: make(map[uint64]*lane)}
-			l := &lane{s: s, room: 1, suspension: tt.suspension}
-			for range chargesToSuspend {
-				s.charge(suspect{lane: l}, end{cause: causeMemory})
+			l := &lane{s: s, laneOptions: laneOptions{room: 1, suspension: tt.suspension}}
+			for range strikesToSuspend {
+				s.strike(suspect{lane: l}, end{cause: causeMemory})
 			}
 			if !l.isSuspended() {
 				t.Fatalf("%s: three deaths do not suspend it", name)
@@ -31,10 +31,10 @@ func TestASuspensionEnds(t *testing.T) {
 			if l.isSuspended() == tt.ends {
 				t.Errorf("%s: after ten minutes it is suspended: %v", name, !tt.ends)
 			}
-			if v := s.charge(suspect{lane: l}, end{cause: causeMemory}); tt.ends && (v.suspended || l.isSuspended()) {
+			if v := s.strike(suspect{lane: l}, end{cause: causeMemory}); tt.ends && (v.suspended || l.isSuspended()) {
 				t.Errorf("%s: one more death suspends it", name)
 			}
-			if guilt := (*Guilt)(nil); !tt.ends && !errors.As(error(l.suspended), &guilt) {
+			if crash := (*CrashError)(nil); !tt.ends && !errors.As(error(l.suspended), &crash) {
 				t.Errorf("%s: it is suspended for %v", name, l.suspended)
 			}
 		}

@@ -24,9 +24,9 @@ type traced struct {
 	err   error
 }
 
-// aboutX is a question about a request whose input has a field x.
-func aboutX(x string, timeout time.Duration) func() (wire.Question, bool) {
-	return func() (wire.Question, bool) {
+// aboutX asks about a request whose input has a field x.
+func aboutX(x string, timeout time.Duration) func() (wire.DecisionRequest, bool) {
+	return func() (wire.DecisionRequest, bool) {
 		in, err := rego.NewInput(map[string]any{"x": x})
 		if err != nil {
 			panic(err)
@@ -35,12 +35,12 @@ func aboutX(x string, timeout time.Duration) func() (wire.Question, bool) {
 		if err != nil {
 			panic(err)
 		}
-		return wire.Question{ID: x, Time: time.Unix(1, 0), Timeout: timeout, Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: encoded}}, true
+		return wire.DecisionRequest{ID: x, Time: time.Unix(1, 0), Timeout: timeout, Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: encoded}}, true
 	}
 }
 
 // trace asks a candidate for a trace of its rule.
-func trace(c *supervisor.Candidate, x string, timeout time.Duration) <-chan traced {
+func trace(c *supervisor.RemotePolicy, x string, timeout time.Duration) <-chan traced {
 	out := make(chan traced, 1)
 	err := c.Trace("envoy/authz/allow", supervisor.Examination{Prepare: aboutX(x, timeout)}, func(t explain.Trace, err error) { out <- traced{t, err} })
 	if err != nil {
@@ -52,8 +52,8 @@ func trace(c *supervisor.Candidate, x string, timeout time.Duration) <-chan trac
 // TestTracesOfAnotherProcess compares two policies in a process of their own.
 func TestTracesOfAnotherProcess(t *testing.T) {
 	s, kids, _ := start(t)
-	live := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "live"}))
-	candidate := ready(t, s.NewCandidate(policy(`startswith(input.x, "y"); count(input.x) > 3`), supervisor.Options{Name: "candidate", Keeps: true}))
+	live := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "live"}))
+	candidate := ready(t, s.NewRemotePolicy(policy(`startswith(input.x, "y"); count(input.x) > 3`), supervisor.Options{Name: "candidate", Keeps: true}))
 	causes := func() (out []string) {
 		l, c := testkit.Receive(t, "a trace", trace(live, "yes", time.Minute)), testkit.Receive(t, "a trace", trace(candidate, "yes", time.Minute))
 		if l.err != nil || c.err != nil {
@@ -78,7 +78,7 @@ func TestTracesOfAnotherProcess(t *testing.T) {
 // TestATraceEndsInTime has one that takes too long, and asks for a rule that is not there.
 func TestATraceEndsInTime(t *testing.T) {
 	s, _, _ := start(t)
-	endless := ready(t, s.NewCandidate(policy(`count([1 | some a in numbers.range(1, 50000); some b in numbers.range(1, 50000); a == b]) == 1`), supervisor.Options{Name: "endless", Keeps: true}))
+	endless := ready(t, s.NewRemotePolicy(policy(`count([1 | some a in numbers.range(1, 50000); some b in numbers.range(1, 50000); a == b]) == 1`), supervisor.Options{Name: "endless", Keeps: true}))
 	if got := testkit.Receive(t, "a trace", trace(endless, "yes", 10*time.Millisecond)); got.err == nil {
 		t.Error("an evaluation without an end has a trace")
 	}
@@ -98,18 +98,18 @@ func TestATraceWaitsForADecision(t *testing.T) {
 	var released atomic.Bool
 	s, err := supervisor.New(supervisor.Config{
 		Memory: 1 << 40, StuckTime: time.Hour,
-		Start: supervisortest.StartWith(child.Options{Before: func(context.Context, wire.Question) { close(held); <-hold }}),
+		Start: supervisortest.StartWith(child.Options{Before: func(context.Context, wire.DecisionRequest) { close(held); <-hold }}),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	a := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
-	b := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "b", Keeps: true}))
+	a := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
+	b := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "b", Keeps: true}))
 	decided := ask(a, "yes", time.Minute)
 	<-held
 	traced := make(chan bool, 1)
-	prepare := func() (wire.Question, bool) {
+	prepare := func() (wire.DecisionRequest, bool) {
 		traced <- released.Load()
 		return aboutX("yes", time.Minute)()
 	}

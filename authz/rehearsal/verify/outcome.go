@@ -82,16 +82,16 @@ func outcomeOf(again authz.Decision, err error) (verified, verifyReason) {
 	case again.Failure == authz.FailureOverloaded:
 		return verifyFailed, reasonBodyMemory
 	case again.Failure == authz.FailureError && again.Rule == "":
-		// No rule was asked: the decision, or the question, does not cross.
+		// No rule was asked: the decision, or the request, does not cross.
 		return verifyFailed, reasonTooLarge
 	}
 	return verifyFailed, reasonUndecided
 }
 
 func reasonOfVerification(err error) verifyReason {
-	var guilt *supervisor.Guilt
+	var crash *supervisor.CrashError
 	switch {
-	case errors.As(err, &guilt):
+	case errors.As(err, &crash):
 		return reasonProcess
 	case errors.Is(err, errPanicked):
 		return reasonPanic

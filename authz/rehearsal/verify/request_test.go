@@ -11,6 +11,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz"
@@ -18,7 +19,7 @@ import (
 	"understudy/authz/diagnostics/metrictest"
 	"understudy/authz/extauthz/input"
 	"understudy/authz/rehearsal/child"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
@@ -70,7 +71,7 @@ func (s sent) request(t testing.TB) *authz.Request {
 	}
 	r.ID, r.Time = "id", time.Unix(1_700_000_000, 0)
 	right := r.Parts
-	r.Parts = func(reading *authz.Reading) (rego.Request, error) {
+	r.Parts = func(reading *authz.ReadBudget) (rego.Request, error) {
 		parts, err := right(reading)
 		return mistaken{parts}, err
 	}
@@ -120,16 +121,16 @@ func strange() map[string]sent {
 
 // uncaught verifies what a policy with a wrong cache decides on a request that it denies,
 // after one that it allows. It returns why the mismatch was not found; empty if it was.
-func uncaught(t *testing.T, v *Verifier, live *question.Live, reader metrictest.Metrics, allowed, denied *authz.Request) string {
+func uncaught(t *testing.T, v *Verifier, live *decisionrequest.Live, reader metrictest.Metrics, allowed, denied *authz.Request) string {
 	t.Helper()
-	if d := decide(t, live, allowed); d.Verdict != authz.Allow {
+	if d := decide(t, live, allowed); d.Effect != authz.Allow {
 		t.Fatalf("the first request gets %+v", d)
 	}
 	d, outcome := live.Policy.Find(t.Context(), denied)
 	if large := denied.Size > 4<<20; (outcome == cache.Hit) == large {
 		t.Fatalf("of a request of %d bytes the decision is looked for with the outcome %d", denied.Size, outcome)
 	} else if large { // the shortcut is the projection
-		d = authz.Decision{Verdict: authz.Allow, Plain: true, Value: true}
+		d = authz.Decision{Effect: authz.Allow, Plain: true, Value: true}
 	}
 	v.verify(t.Context(), nil, verification{live: live, request: denied, decision: d})
 	if n := mismatches(t, reader); n != 1 || !live.Policy.Compiled().Distrusted() {
@@ -148,7 +149,7 @@ func TestNoRequestPreventsItsVerification(t *testing.T) {
 			if why := uncaught(t, v, live, reader, sent{method: "GET", path: "/pub/1"}.request(t), s.request(t)); why != "" {
 				t.Error(why)
 			}
-			if n := reader.Count(t, "understudy.verifications", "outcome", "done"); n != 1 {
+			if n := reader.Count(t, "understudy.verifications", attribute.String("outcome", "done")); n != 1 {
 				t.Errorf("%d are verified", n)
 			}
 		})
@@ -162,7 +163,7 @@ func TestABodyThatIsReadPreventsNothing(t *testing.T) {
 	for name, s := range strange() {
 		t.Run(name, func(t *testing.T) {
 			v, live, reader := verifying(t, withBody)
-			others := v.config.Questions.Bodies.Read(t.Context(), &authz.Request{})
+			others := v.config.Requests.Bodies.Read(t.Context(), &authz.Request{})
 			if err := others.Take(64 << 20); err != nil {
 				t.Fatal(err)
 			}
@@ -216,9 +217,9 @@ func FuzzVerification(f *testing.F) {
 func TestAnErrorIsAMismatch(t *testing.T) {
 	conflict := rehearsaltest.Allowing("input.x")
 	conflict.Modules["b.rego"] = "package envoy.authz\nallow := false if input.y"
-	for name, before := range map[string]func(context.Context, wire.Question){
+	for name, before := range map[string]func(context.Context, wire.DecisionRequest){
 		"a conflict": nil,
-		"a panic":    func(context.Context, wire.Question) { panic("as it may happen") },
+		"a panic":    func(context.Context, wire.DecisionRequest) { panic("as it may happen") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, live, reader := verifyingPolicy(t, conflict, slog.New(slog.DiscardHandler))
@@ -227,14 +228,14 @@ func TestAnErrorIsAMismatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(process.Close)
-			v.config.Live = question.NewLivePolicies(process, 0)
+			v.config.Live = decisionrequest.NewLivePolicies(process, 0)
 			now := time.Unix(1_700_000_000, 0)
 			first, second := rehearsaltest.Request(map[string]any{"x": "a"}, now), rehearsaltest.Request(map[string]any{"x": "a", "y": true}, now)
 			second.Parts = first.Parts
 			if why := uncaught(t, v, live, reader, first, second); why != "" {
 				t.Error(why)
 			}
-			if n := reader.Count(t, "understudy.verifications", "reason", "undecided"); n != 1 {
+			if n := reader.Count(t, "understudy.verifications", attribute.String("reason", "undecided")); n != 1 {
 				t.Errorf("%d are counted as undecided, want 1", n)
 			}
 		})
@@ -262,7 +263,7 @@ func TestWhyADecisionIsNotVerified(t *testing.T) {
 		{again: failed(authz.FailureDeadline), outcome: verifyFailed, reason: reasonDeadline},
 		{again: failed(authz.FailureCanceled), outcome: verifyFailed, reason: reasonChanged},
 		{again: failed(authz.FailureOverloaded), outcome: verifyFailed, reason: reasonBodyMemory},
-		{err: &supervisor.Guilt{}, outcome: verifyFailed, reason: reasonProcess},
+		{err: &supervisor.CrashError{}, outcome: verifyFailed, reason: reasonProcess},
 		{err: errPanicked, outcome: verifyFailed, reason: reasonPanic},
 		{err: errTooLarge, outcome: verifyFailed, reason: reasonTooLarge},
 		{err: supervisor.ErrQueueFull, outcome: verifyFailed, reason: reasonQueueFull},
@@ -295,19 +296,19 @@ func TestNewDecisionsReplaceThoseThatWait(t *testing.T) {
 	for i := range verifyQueue + 10 {
 		r := sent{path: "/pub/1"}.request(t)
 		r.ID = fmt.Sprint(i)
-		v.Offer(live, r, authz.Decision{Verdict: authz.Allow, Plain: true, Value: true})
+		v.Offer(live, r, authz.Decision{Effect: authz.Allow, Plain: true, Value: true})
 	}
 	huge := sent{path: "/pub/1"}.request(t)
 	huge.Size = 1 << 30
-	v.Offer(live, huge, authz.Decision{Verdict: authz.Allow, Plain: true, Value: true})
-	full, bytes := reader.Count(t, "understudy.verifications", "reason", "queue_full"), reader.Count(t, "understudy.verifications", "reason", "queue_bytes")
+	v.Offer(live, huge, authz.Decision{Effect: authz.Allow, Plain: true, Value: true})
+	full, bytes := reader.Count(t, "understudy.verifications", attribute.String("reason", "queue_full")), reader.Count(t, "understudy.verifications", attribute.String("reason", "queue_bytes"))
 	if full != 10 || bytes != verifyQueue {
 		t.Errorf("%d and %d are shed; want the 10 that waited longest, and all for the large one", full, bytes)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	v.Run(ended)
-	if n := reader.Count(t, "understudy.verifications", "outcome", "done"); n != 1 {
+	if n := reader.Count(t, "understudy.verifications", attribute.String("outcome", "done")); n != 1 {
 		t.Errorf("%d are verified, want the large one", n)
 	}
 }
@@ -324,7 +325,7 @@ func TestTheWholeOfBytesIsVerified(t *testing.T) {
 		"a large body": {sent{method: "POST", path: "/pub/1", body: strings.Repeat("x", 5<<20)}, false},
 	} {
 		r := tt.s.request(t)
-		q, err := v.question(verification{live: live, request: r, decision: decide(t, live, r)})
+		q, err := v.request(verification{live: live, request: r, decision: decide(t, live, r)})
 		if err != nil {
 			t.Fatal(err)
 		}

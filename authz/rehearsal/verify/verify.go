@@ -10,7 +10,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/diagnostics"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
 )
@@ -23,9 +23,9 @@ const verifyEvery = 1024
 // Config is what a [Verifier] needs.
 type Config struct {
 	// Live are the live policies in the rehearsal process.
-	Live *question.LivePolicies
-	// Questions makes the questions about requests whose bytes are not known. Zero means a second for one.
-	Questions question.Maker
+	Live *decisionrequest.LivePolicies
+	// Requests makes the messages for requests whose bytes are not known. Zero means a second for one.
+	Requests decisionrequest.Maker
 	// QueueBytes bounds the memory of the requests that wait to be verified, in bytes. Zero means 64 MiB.
 	QueueBytes int
 	Output     diagnostics.Output
@@ -59,7 +59,7 @@ const (
 
 // verification is one live decision that is to be decided again.
 type verification struct {
-	live     *question.Live
+	live     *decisionrequest.Live
 	request  *authz.Request
 	decision authz.Decision
 	// bytes is about the memory that the request holds.
@@ -69,8 +69,8 @@ type verification struct {
 // New returns a verifier that does nothing until Run. It has one worker. The error is
 // that of the meters.
 func New(config Config) (*Verifier, error) {
-	config.Questions.Timeout = cmp.Or(config.Questions.Timeout, time.Second)
-	v := &Verifier{config: config, dice: rand.Uint64, timeout: max(verifyTime, config.Questions.Timeout)}
+	config.Requests.Timeout = cmp.Or(config.Requests.Timeout, time.Second)
+	v := &Verifier{config: config, dice: rand.Uint64, timeout: max(verifyTime, config.Requests.Timeout)}
 	most := cmp.Or(config.QueueBytes, 64<<20)
 	v.pool = background.NewPool(background.Jobs[verification]{
 		Workers: 1, Queue: verifyQueue, Bytes: most, ShedOldest: true,
@@ -86,7 +86,7 @@ func New(config Config) (*Verifier, error) {
 
 // Offer hands over a live decision; one in verifyEvery is verified, unless a second one
 // may be another by right. It never waits.
-func (v *Verifier) Offer(live *question.Live, r *authz.Request, d authz.Decision) {
+func (v *Verifier) Offer(live *decisionrequest.Live, r *authz.Request, d authz.Decision) {
 	if v.drawn() && verifiable(live, r, d) && v.config.Live.Available() {
 		v.pool.Offer(verification{live, r, d, r.Held()})
 	}
@@ -97,7 +97,7 @@ func (v *Verifier) drawn() bool { return v.dice()%verifyEvery == 0 }
 
 // verifiable reports whether a second decision has to be the same. An evaluation that
 // failed says nothing, for it may not fail again.
-func verifiable(live *question.Live, r *authz.Request, d authz.Decision) bool {
+func verifiable(live *decisionrequest.Live, r *authz.Request, d authz.Decision) bool {
 	return !d.Exempt() && r.Reservation == nil && d.Failure.Lasting() && live.Policy.Compiled().Unverified() == ""
 }
 
@@ -128,21 +128,21 @@ func (v *Verifier) verify(ctx context.Context, _ *background.Yielder, j verifica
 // again returns the decision of the rehearsal process on the whole input.
 func (v *Verifier) again(ctx context.Context, j verification) (authz.Decision, error) {
 	candidate := v.config.Live.Of(j.live)
-	asking := func() (wire.Question, error) {
+	asking := func() (wire.DecisionRequest, error) {
 		if err := candidate.Compiled(); err != nil {
-			return wire.Question{}, err
+			return wire.DecisionRequest{}, err
 		}
-		return v.question(j)
+		return v.request(j)
 	}
-	ask := func(prepare func() (wire.Question, bool), done func(authz.Decision, error)) error {
-		return candidate.Decide(supervisor.Question{Prepare: prepare, Done: done})
+	ask := func(prepare func() (wire.DecisionRequest, bool), done func(authz.Decision, error)) error {
+		return candidate.Decide(supervisor.DecisionRequest{Prepare: prepare, Done: done})
 	}
 	return await(ctx, asking, ask)
 }
 
-// await asks the rehearsal process a question and waits for the answer, until ctx is done.
+// await sends the rehearsal process a request and waits for the answer, until ctx is done.
 func await[T any](
-	ctx context.Context, asking func() (wire.Question, error), ask func(prepare func() (wire.Question, bool), done func(T, error)) error,
+	ctx context.Context, asking func() (wire.DecisionRequest, error), ask func(prepare func() (wire.DecisionRequest, bool), done func(T, error)) error,
 ) (T, error) {
 	type answer struct {
 		value T
@@ -151,7 +151,7 @@ func await[T any](
 	var none T
 	answers := make(chan answer, 1)
 	done := func(value T, err error) { answers <- answer{value, err} }
-	prepare := func() (wire.Question, bool) {
+	prepare := func() (wire.DecisionRequest, bool) {
 		q, err := asking()
 		if err != nil {
 			done(none, err)
@@ -207,6 +207,6 @@ func (v *Verifier) logMismatch(ctx context.Context, j verification, again authz.
 
 // blame asks the rehearsal process which rule it is. That is none if it does not say.
 func (v *Verifier) blame(ctx context.Context, j verification) wire.Blamed {
-	blamed, _ := await(ctx, func() (wire.Question, error) { return v.question(j) }, v.config.Live.Of(j.live).Blame)
+	blamed, _ := await(ctx, func() (wire.DecisionRequest, error) { return v.request(j) }, v.config.Live.Of(j.live).Blame)
 	return blamed
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	adminpb "understudy/admin/v1"
@@ -15,7 +16,7 @@ import (
 	"understudy/authz/cache"
 	"understudy/authz/diagnostics"
 	"understudy/authz/diagnostics/metrictest"
-	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/cmd/testkit"
@@ -23,17 +24,17 @@ import (
 
 // verifying is a verifier for which every decision is drawn, with a policy that has a
 // cache.
-func verifying(t *testing.T, condition string) (*Verifier, *question.Live, metrictest.Metrics) {
+func verifying(t *testing.T, condition string) (*Verifier, *decisionrequest.Live, metrictest.Metrics) {
 	t.Helper()
 	return verifyingPolicy(t, rehearsaltest.Allowing(condition), slog.New(slog.DiscardHandler))
 }
 
-func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) (*Verifier, *question.Live, metrictest.Metrics) {
+func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) (*Verifier, *decisionrequest.Live, metrictest.Metrics) {
 	t.Helper()
 	reader := metrictest.New()
 	v, err := New(Config{
 		// Nothing here is decided by the time that it takes; see TestVerifyingEndsInTime.
-		Live: question.NewLivePolicies(supervisortest.New(t), 0), Questions: question.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)},
+		Live: decisionrequest.NewLivePolicies(supervisortest.New(t), 0), Requests: decisionrequest.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)},
 		Output: diagnostics.Output{Logger: logger, Meters: reader.Provider},
 	})
 	if err != nil {
@@ -44,7 +45,7 @@ func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := &question.Live{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: rehearsaltest.Packed(t, policy)}
+	live := &decisionrequest.Live{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: rehearsaltest.Packed(t, policy)}
 	if err := live.Policy.SetSize(100); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) 
 }
 
 // decide is a live decision.
-func decide(t *testing.T, live *question.Live, r *authz.Request) authz.Decision {
+func decide(t *testing.T, live *decisionrequest.Live, r *authz.Request) authz.Decision {
 	t.Helper()
 	return live.Policy.Decide(t.Context(), r, authz.Conditions{})
 }
@@ -60,7 +61,7 @@ func decide(t *testing.T, live *question.Live, r *authz.Request) authz.Decision 
 // mismatches returns how many are counted.
 func mismatches(t *testing.T, reader metrictest.Metrics) (n int64) {
 	t.Helper()
-	return reader.Count(t, "understudy.verification.mismatches", "", "")
+	return reader.Count(t, "understudy.verification.mismatches")
 }
 
 // TestAWrongShortcutEndsAllOfItsPolicy caches a decision that is wrong: it is found out,
@@ -75,14 +76,14 @@ func TestAWrongShortcutEndsAllOfItsPolicy(t *testing.T) {
 	}
 	decide(t, live, ask())
 	d, outcome := live.Policy.Find(t.Context(), ask())
-	if d.Verdict != authz.Allow || outcome != cache.Hit {
+	if d.Effect != authz.Allow || outcome != cache.Hit {
 		t.Fatalf("got %+v; want the one that is cached", d)
 	}
 	v.verify(t.Context(), nil, verification{live: live, request: ask(), decision: d})
 	if n := mismatches(t, reader); n != 1 {
 		t.Errorf("%d mismatches are counted, want 1", n)
 	}
-	if d := decide(t, live, ask()); d.Verdict != authz.Deny {
+	if d := decide(t, live, ask()); d.Effect != authz.Deny {
 		t.Errorf("got %+v; want what the whole input gives", d)
 	}
 	if verifiable(live, ask(), d) {
@@ -136,7 +137,7 @@ func TestWhatIsVerified(t *testing.T) {
 				due++
 				v.verify(t.Context(), nil, verification{live: live, request: r, decision: d})
 			}
-			done := reader.Count(t, "understudy.verifications", "outcome", "done")
+			done := reader.Count(t, "understudy.verifications", attribute.String("outcome", "done"))
 			if n := mismatches(t, reader); due != tt.due || n != 0 || done != int64(tt.due) {
 				t.Errorf("%d are due, %d verified and %d mismatches counted, want %d and none", due, done, n, tt.due)
 			}
@@ -155,14 +156,14 @@ func TestVerifyingEndsInTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	r := rehearsaltest.Request(nil, time.Unix(1_700_000_000, 0))
-	v.verify(ctx, nil, verification{live: live, request: r, decision: authz.Decision{Verdict: authz.Allow, Plain: true}})
+	v.verify(ctx, nil, verification{live: live, request: r, decision: authz.Decision{Effect: authz.Allow, Plain: true}})
 	if ctx.Err() != nil {
 		t.Error("only the test ended it")
 	}
 	if n := mismatches(t, reader); n != 0 {
 		t.Errorf("%d mismatches are counted, want none", n)
 	}
-	if n := reader.Count(t, "understudy.verifications", "reason", "deadline"); n != 1 {
+	if n := reader.Count(t, "understudy.verifications", attribute.String("reason", "deadline")); n != 1 {
 		t.Errorf("%d verifications that ended too late are counted, want 1", n)
 	}
 }
@@ -208,7 +209,7 @@ func TestAMismatchLeadsToTheRule(t *testing.T) {
 			policy.Rules = append(policy.Rules, &adminpb.PolicyRule{RuleId: "second", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: "b/allow"}}})
 			var out bytes.Buffer
 			v, live, reader := verifyingPolicy(t, policy, slog.New(slog.NewTextHandler(&out, nil)))
-			d := authz.Decision{Verdict: authz.Allow, Plain: true, Value: true}
+			d := authz.Decision{Effect: authz.Allow, Plain: true, Value: true}
 			v.verify(t.Context(), nil, verification{live: live, request: sent{method: "GET", path: "/a"}.request(t), decision: d})
 			if n := mismatches(t, reader); n != 1 {
 				t.Errorf("%d mismatches are counted, want 1", n)
@@ -229,7 +230,7 @@ func TestAVerificationThatIsShedIsCounted(t *testing.T) {
 	cancel()
 	v.Run(ended) // what is offered after the end is shed
 	v.Offer(live, rehearsaltest.Request(nil, time.Unix(0, 0)), authz.Decision{})
-	if n := reader.Count(t, "understudy.verifications", "reason", "shutdown"); n != 1 {
+	if n := reader.Count(t, "understudy.verifications", attribute.String("reason", "shutdown")); n != 1 {
 		t.Errorf("%d shed verifications are counted, want 1", n)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"understudy/authz"
-	"understudy/rego/coverage"
+	"understudy/rego/change"
 	"understudy/rego/explain"
 	"understudy/rego/regotest"
 )
@@ -29,6 +29,8 @@ type Hello struct {
 	// BodyMemory is how much memory reading bodies may take for live decisions, in bytes; zero
 	// is the default.
 	BodyMemory int64
+	// Instrumented says that the child takes more memory of the system than Go's runtime counts.
+	Instrumented bool
 }
 
 // Ready is what the child says of itself before it reads anything but Hello.
@@ -96,28 +98,54 @@ type Traced struct {
 	Failed string `json:",omitempty"`
 }
 
-// DiffRequest is two policies to be compared, each marshalled.
-type DiffRequest struct {
+// CompareRequest is two policies, each marshalled.
+type CompareRequest struct {
 	Live, Candidate []byte
+	// Time bounds the comparison.
+	Time time.Duration
+}
+
+// Compared is in what two policies differ.
+type Compared struct {
+	List change.List
+	// Refused is why that is not known; nil if it is.
+	Refused *Refused
+}
+
+// ItemsRequest is a live policy, with which that of a lane is to be compared.
+type ItemsRequest struct {
+	// Live is the marshalled policy.
+	Live []byte
 	// Timeout bounds it.
 	Timeout time.Duration
 }
 
-// Diffed is what two policies do not share.
-type Diffed struct {
-	Changes coverage.Changes
+// Listed is in what two policies differ, as far as is needed to count what requests show.
+type Listed struct {
+	// Digest is that of the list.
+	Digest []byte
+	// Conditions says of each item whether it is a condition.
+	Conditions []bool
 	// Failed says why that is not known; empty if it is.
 	Failed string `json:",omitempty"`
 }
 
-// CoverRequest says which rules of a policy are to be watched.
-type CoverRequest struct{ Targets []coverage.Target }
+// ShowRequest says what is to be found out of a request.
+type ShowRequest struct {
+	// Digest is that of the list.
+	Digest []byte
+	// Pending are the places of the items of which something may be new, as bits.
+	Pending []byte
+}
 
-// Covered is what happened to them.
-type Covered struct {
-	// Seen is for each target of the request, in order.
-	Seen []coverage.Seen
-	// Failed says why nothing was seen; empty if it was. It has no values.
+// Shown is what a request has shown.
+type Shown struct {
+	// Items are places of items, and What is what was shown of each.
+	Items []int
+	What  []change.Shown
+	// Unlisted says that the items have to be found out again: the process knows none.
+	Unlisted bool `json:",omitempty"`
+	// Failed says why nothing was shown; empty if it was. It has no values.
 	Failed string `json:",omitempty"`
 }
 
@@ -125,7 +153,7 @@ type Covered struct {
 type Call struct {
 	URL  string
 	Body []byte
-	// Call tells its answer from others.
+	// Call is the number by which its answer is found.
 	Call uint64
 }
 
@@ -149,9 +177,9 @@ const (
 	CauseCompileTime Cause = "compile_time"
 )
 
-// Ending is the last that a child says. The lane and the job of its frame are those that
+// Exit is the last that a child says. The lane and the job of its frame are those that
 // are to blame, if that is known.
-type Ending struct {
+type Exit struct {
 	Cause Cause
 	// Memory is what was in use, in bytes.
 	Memory int64

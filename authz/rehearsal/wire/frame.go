@@ -22,11 +22,11 @@ const (
 	KindCompile
 	// KindTest runs the tests of a policy. It has a TestRequest and is answered by KindTested.
 	KindTest
-	// KindEvaluate decides a request by the policy of its lane. It has a Question and is
+	// KindEvaluate decides a request by the policy of its lane. It has a DecisionRequest and is
 	// answered by KindDecided.
 	KindEvaluate
 	// KindBlame finds the rule that decides otherwise by shortcut than without. It has a
-	// Question about a Check and is answered by KindBlamed.
+	// DecisionRequest about a Check and is answered by KindBlamed.
 	KindBlame
 	// KindAnswer answers a KindCall.
 	KindAnswer
@@ -35,18 +35,21 @@ const (
 	// KindPing is answered by KindPong at once.
 	KindPing
 	// KindTrace evaluates one Rego rule of the policy of its lane with a trace. It has a
-	// TraceRequest with a Question and is answered by KindTraced.
+	// TraceRequest with a DecisionRequest and is answered by KindTraced.
 	KindTrace
-	// KindDiff compares two policies rule by rule. It has a DiffRequest and is answered by
-	// KindDiffed.
-	KindDiff
-	// KindCover evaluates the policy of its lane and watches targets. It has a CoverRequest
-	// with a Question and is answered by KindCovered.
-	KindCover
+	// KindItems finds out in what the policy of its lane differs from a live one. It has an
+	// ItemsRequest and is answered by KindListed.
+	KindItems
+	// KindShow evaluates a request by both policies of the last KindItems to find out what it shows
+	// of their items. It has a ShowRequest with a DecisionRequest and is answered by KindShown.
+	KindShow
+	// KindCompare finds out in what two policies differ, neither of which is that of its lane. It has a
+	// CompareRequest and is answered by KindCompared.
+	KindCompare
 )
 
 // Examines reports whether a frame asks for what is not compared, and may take much longer than a decision.
-func (k Kind) Examines() bool { return k == KindTrace || k == KindDiff || k == KindCover }
+func (k Kind) Examines() bool { return k == KindTrace || k == KindItems || k == KindShow }
 
 // The frames from the child to the parent.
 const (
@@ -69,10 +72,12 @@ const (
 	KindEnding
 	// KindTraced has a Traced.
 	KindTraced
-	// KindDiffed has a Diffed.
-	KindDiffed
-	// KindCovered has a Covered.
-	KindCovered
+	// KindListed has a Listed.
+	KindListed
+	// KindShown has a Shown.
+	KindShown
+	// KindCompared has a Compared.
+	KindCompared
 )
 
 const (
@@ -80,8 +85,10 @@ const (
 	MaxDecided = 1 << 20
 	// MaxTraced bounds the payload of a KindTraced, in bytes.
 	MaxTraced = 256 << 10
-	// MaxQuestion bounds the payload of a KindEvaluate, in bytes.
-	MaxQuestion = 16 << 20
+	// MaxCompared bounds the payload of a KindCompared, in bytes.
+	MaxCompared = 8 << 20
+	// MaxDecisionRequest bounds the payload of a KindEvaluate, in bytes.
+	MaxDecisionRequest = 16 << 20
 	// maxFrame bounds any frame: a policy is as large as the operator allows.
 	maxFrame = 1 << 30
 	// headerSize is that of a frame: the length of what follows it, the kind, the lane and
@@ -94,7 +101,7 @@ type Frame struct {
 	Kind Kind
 	// Lane is the lane that it belongs to; zero for none.
 	Lane uint64
-	// Job tells what is asked in a lane, and its answer, from what is asked beside it.
+	// Job is the number of what is asked in a lane, which its answer has too.
 	Job     uint64
 	Payload []byte
 }
@@ -256,6 +263,3 @@ func readPayload(r io.Reader, size int) ([]byte, error) {
 	}
 	return payload, err
 }
-
-// Received reports whether a further frame has come already, at least in part.
-func (c *Conn) Received() bool { return c.reader.Buffered() > 0 }

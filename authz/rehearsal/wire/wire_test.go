@@ -20,7 +20,7 @@ import (
 
 // decisions are some of all kinds.
 var decisions = []authz.Decision{
-	{Verdict: authz.Allow, Plain: true, Value: true},
+	{Effect: authz.Allow, Plain: true, Value: true},
 	authz.Decision{Failure: authz.FailureUndefined, Rule: "rules[0]", Reason: "\xff"}.WithRulePath("a/b"),
 	authz.Decision{
 		HTTPStatus: 429, Body: "later", Headers: []authz.Field{{Name: "a", Value: "b"}}, ResponseHeaders: []authz.Field{{Name: "c", Value: ""}},
@@ -29,7 +29,7 @@ var decisions = []authz.Decision{
 		Value:    map[string]any{"allowed": false, "n": json.Number("0.10")},
 	}.WithLeaf(authz.Leaf{1, 1<<64 - 1}),
 	{Default: true, Metadata: map[string]any{}},
-	{Verdict: authz.Allow, Labels: []authz.Label{{Name: "tenant", Value: ""}, {Name: "user", Value: "ä"}}, Value: map[string]any{"allowed": true}},
+	{Effect: authz.Allow, Labels: []authz.Label{{Name: "tenant", Value: ""}, {Name: "user", Value: "ä"}}, Value: map[string]any{"allowed": true}},
 	{Plain: true, Labels: []authz.Label{{Name: "user", Value: "u"}}, LabelsIgnored: true, Body: "b"},
 }
 
@@ -120,7 +120,7 @@ func TestNestingIsBoundedAlike(t *testing.T) {
 	}
 }
 
-var questions = []wire.Question{
+var requests = []wire.DecisionRequest{
 	{Time: time.Unix(1, 2), ID: "x", Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: []byte{}}},
 	{Time: time.Unix(1, 2), ID: "x", Timeout: time.Minute, Asked: wire.Check("a CheckRequest")},
 	{Plain: true, Time: time.Unix(0, 0), Asked: wire.Check("")},
@@ -138,17 +138,17 @@ var questions = []wire.Question{
 }
 
 func TestQuestionIsExact(t *testing.T) {
-	for i, want := range questions {
-		payload, err := wire.AppendQuestion(nil, want)
+	for i, want := range requests {
+		payload, err := wire.AppendDecisionRequest(nil, want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := wire.ParseQuestion(payload)
+		got, err := wire.ParseDecisionRequest(payload)
 		if err != nil {
-			t.Fatalf("question %d: %v", i, err)
+			t.Fatalf("request %d: %v", i, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("question %d is another one (-want +got):\n%s", i, diff)
+			t.Errorf("request %d is another one (-want +got):\n%s", i, diff)
 		}
 	}
 }
@@ -159,8 +159,8 @@ func FuzzParse(f *testing.F) {
 		payload, _ := wire.AppendDecided(nil, d)
 		f.Add(payload)
 	}
-	for _, q := range questions {
-		payload, _ := wire.AppendQuestion(nil, q)
+	for _, q := range requests {
+		payload, _ := wire.AppendDecisionRequest(nil, q)
 		f.Add(payload)
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
@@ -177,8 +177,8 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("the labels are %q", d.Labels)
 			}
 		}
-		if q, err := wire.ParseQuestion(payload); err == nil {
-			if _, err := wire.AppendQuestion(nil, q); err != nil {
+		if q, err := wire.ParseDecisionRequest(payload); err == nil {
+			if _, err := wire.AppendDecisionRequest(nil, q); err != nil {
 				t.Errorf("what was parsed cannot be encoded: %v", err)
 			}
 		}
@@ -305,19 +305,19 @@ func TestTheLastFrameIsWritten(t *testing.T) {
 	sending.Wait()
 }
 
-// TestAbout puts what is asked for before a question, and takes it off again.
+// TestAbout puts what is asked for before a request, and takes it off again.
 func TestAbout(t *testing.T) {
-	want := wire.Question{ID: "id", Time: time.Unix(1, 0).Local(), Timeout: time.Second, Asked: wire.Check("in")}
-	payload, err := wire.AppendAbout(nil, []byte(`{"Path":"a"}`), want)
+	want := wire.DecisionRequest{ID: "id", Time: time.Unix(1, 0).Local(), Timeout: time.Second, About: []byte(`{"Path":"a"}`), Asked: wire.Check("in")}
+	payload, err := wire.AppendDecisionRequest(nil, want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	about, got, err := wire.ParseAbout(payload)
-	if err != nil || string(about) != `{"Path":"a"}` || !cmp.Equal(got, want) {
-		t.Errorf("got %s, %+v, %v; want what was put in", about, got, err)
+	got, err := wire.ParseDecisionRequest(payload)
+	if err != nil || string(got.About) != `{"Path":"a"}` || !cmp.Equal(got, want) {
+		t.Errorf("got %+v, %v; want what was put in", got, err)
 	}
 	for n := range payload {
-		if _, q, err := wire.ParseAbout(payload[:n]); err == nil && q.Asked == want.Asked {
+		if q, err := wire.ParseDecisionRequest(payload[:n]); err == nil && q.Asked == want.Asked {
 			t.Errorf("the first %d bytes are taken for the whole", n)
 		}
 	}

@@ -12,6 +12,9 @@ import (
 
 // reasonsOf says why decisions of a policy are evaluated: what keeps all from being cached, or
 // what makes requests different to it.
+//
+// They come in the order in which they matter: what keeps every decision from being cached, then what
+// makes requests different, then what is only asked about.
 func reasonsOf(cost authz.Cost) []string {
 	if cost.NoRules {
 		return []string{"The policy has no rules: each request gets the default decision, and nothing is evaluated."}
@@ -30,13 +33,15 @@ func reasonsOf(cost authz.Cost) []string {
 }
 
 // mostNamed is how many values are named in one sentence.
+//
+// A policy over large tables asks about hundreds; -o json has all of them.
 const mostNamed = 10
 
 // learned says what evaluations learn of a request, what makes most requests different first.
 func learned(causes []rego.Cause) (out []string) {
 	whole := append(sentences(causes, rego.CauseWhole), sentences(causes, rego.CauseElements)...)
 	if len(whole) > 0 {
-		whole = append(whole, "Where a comparison with texts of the policy or its data is enough (==, startswith, in with an array), write that: values that it cannot tell apart share a decision.")
+		whole = append(whole, "Where a comparison with texts of the policy or its data is enough (==, startswith, in with an array), write that: values that it cannot distinguish share a decision.")
 	}
 	out = slices.Concat(sentences(causes, rego.CauseClockWhole), sentences(causes, rego.CauseRead), whole)
 	if len(out) == 0 {
@@ -44,6 +49,7 @@ func learned(causes []rego.Cause) (out []string) {
 	}
 	out = append(out, sentences(causes, rego.CauseClockAsked)...)
 	what, places := placesOf(causes, rego.CauseAsked)
+	// A value that is used whole as well, or of which a part is read, is in a sentence of its own already.
 	what = slices.DeleteFunc(what, func(w string) bool {
 		return slices.ContainsFunc(causes, func(c rego.Cause) bool {
 			return c.What == w && c.Kind != rego.CauseAsked || c.Kind == rego.CauseRead && strings.HasPrefix(w, c.What)
@@ -59,7 +65,7 @@ func learned(causes []rego.Cause) (out []string) {
 	for i, w := range what {
 		what[i] = fmt.Sprintf("%s (%s)", w, places[w])
 	}
-	return append(out, terminal.Escape("The policy only finds out something about "+strings.Join(what, ", ")+more+": values that it cannot tell apart share a decision."))
+	return append(out, terminal.Escape("The policy only finds out something about "+strings.Join(what, ", ")+more+": values that it cannot distinguish share a decision."))
 }
 
 // sentences says what the causes of one kind do, each value or built-in once with all of its
@@ -74,6 +80,8 @@ func sentences(causes []rego.Cause, kind rego.CauseKind) (out []string) {
 
 // placesOf returns the values and built-ins of the causes of one kind, in order, and where each
 // is.
+//
+// The order is that of the compiler, which goes through the modules by name and line.
 func placesOf(causes []rego.Cause, kind rego.CauseKind) (order []string, places map[string]string) {
 	places = map[string]string{}
 	for _, c := range causes {
@@ -95,6 +103,9 @@ func placesOf(causes []rego.Cause, kind rego.CauseKind) (order []string, places 
 }
 
 // sentence says what one cause does.
+//
+// Each says what it means for the cache, and where it helps what to write in place of it. The terms
+// are those of authz/cache/README.md.
 func sentence(kind rego.CauseKind, what, places string) string {
 	switch kind {
 	case rego.CauseInterpreted:

@@ -16,7 +16,7 @@ var regoRule = &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_Rego{Rego: &admin
 // TestReasonsAreOfThePolicy: what is said of it is why its decisions are evaluated.
 func TestReasonsAreOfThePolicy(t *testing.T) {
 	const notCached = "So no decision is cached: each request is evaluated."
-	const advice = "Where a comparison with texts of the policy or its data is enough (==, startswith, in with an array), write that: values that it cannot tell apart share a decision."
+	const advice = "Where a comparison with texts of the policy or its data is enough (==, startswith, in with an array), write that: values that it cannot distinguish share a decision."
 	service := &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_ExternalService{ExternalService: &adminpb.ExternalServiceFilter{EndpointUrl: "https://usage.example.com"}}}
 	for _, c := range []struct {
 		rules []*adminpb.PolicyRule
@@ -39,7 +39,7 @@ func TestReasonsAreOfThePolicy(t *testing.T) {
 		{[]*adminpb.PolicyRule{regoRule}, "count(input.a) > 1; input.b < time.now_ns()", []string{
 			"input.a may be asked for whole in a.rego:3: then each value that was not seen before is evaluated.", advice,
 			"time.now_ns in a.rego:3 is compared: that is asked for each request, with its own time.",
-			"The policy only finds out something about input.b (a.rego:3): values that it cannot tell apart share a decision.",
+			"The policy only finds out something about input.b (a.rego:3): values that it cannot distinguish share a decision.",
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `time.weekday(time.now_ns()) == "Monday"; input.parsed_query.a[0] == "x"`, []string{
 			"time.now_ns in a.rego:3 is used for more than to compare it with a part of the request or of a token: a decision that was made with it is not cached.",
@@ -47,11 +47,11 @@ func TestReasonsAreOfThePolicy(t *testing.T) {
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `some x in input.l; x == "a"`, []string{
 			"input.l is gone through in a.rego:3: an array of up to 16 elements is asked for its length and for what the rules ask of each, anything else for whole.", advice,
-			"The policy only finds out something about input.l[_] (a.rego:3): values that it cannot tell apart share a decision.",
+			"The policy only finds out something about input.l[_] (a.rego:3): values that it cannot distinguish share a decision.",
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `input.a == "x"; startswith(input.b, "y")`, []string{
 			"No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached.",
-			"The policy only finds out something about input.a (a.rego:3), input.b (a.rego:3): values that it cannot tell apart share a decision.",
+			"The policy only finds out something about input.a (a.rego:3), input.b (a.rego:3): values that it cannot distinguish share a decision.",
 		}},
 	} {
 		cost, err := authz.ExplainCost(t.Context(), &adminpb.Policy{
@@ -66,7 +66,7 @@ func TestReasonsAreOfThePolicy(t *testing.T) {
 	}
 }
 
-// TestCostsAreReadFromAPageOfMetrics: those of one policy, in the order of the ways.
+// TestCostsAreReadFromAPageOfMetrics: those of one policy, in the order of the paths.
 func TestCostsAreReadFromAPageOfMetrics(t *testing.T) {
 	const page = `# TYPE understudy_decisions_total counter
 understudy_decisions_total{policy="shop",way="miss"} 1
@@ -78,7 +78,7 @@ understudy_decision_time_seconds_total{policy="shop",way="miss"} 9e-05 170000000
 go_goroutines 12
 `
 	got, err := parseCosts(strings.NewReader(page), "shop")
-	if err != nil || len(got) != 2 || got[0].Way != "hit" || got[0].Share != 0.75 || got[1].MeanSeconds != 9e-05 || got[1].TimeShare != 0.75 {
+	if err != nil || len(got) != 2 || got[0].Path != "hit" || got[0].Share != 0.75 || got[1].MeanSeconds != 9e-05 || got[1].TimeShare != 0.75 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	var out bytes.Buffer

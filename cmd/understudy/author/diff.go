@@ -23,6 +23,7 @@ const (
 )
 
 // diffFlags are the flags of `diff`.
+// diffFlags has no --require: what differs is for a person to judge.
 type diffFlags struct {
 	// source says how bundles and folders are read, client how names are.
 	source sourceFlags
@@ -79,6 +80,9 @@ found out.`,
 }
 
 // trouble gives an error the exit code of one, unless it has its own.
+//
+// Every error but "they differ" has to be 2, or `diff … || echo differs` would say so of a server that
+// is away.
 func trouble(err error) error {
 	var exit *command.ExitError
 	if err == nil || errors.As(err, &exit) {
@@ -117,6 +121,8 @@ func (f *diffFlags) run(ctx context.Context, left, right string) error {
 
 // compare compares what both sides have: of a side with modules and data alone nothing else is
 // said, and so not that the other one has it.
+//
+// Otherwise a folder would always lack the rules and labels of a live policy.
 func compare(l, r *side) policydiff.Diff {
 	left, right := l.policy, r.policy
 	for _, s := range []*side{l, r} {
@@ -129,6 +135,8 @@ func compare(l, r *side) policydiff.Diff {
 
 // writeDiff writes a diff for people, and for patch(1): what it does not know, it skips. What
 // is equal has no diff.
+//
+// The first two lines say which versions were compared. patch(1) skips them as garbage.
 func writeDiff(w io.Writer, d policydiff.Diff, l, r *side) error {
 	if d.Equal() {
 		return nil
@@ -137,7 +145,7 @@ func writeDiff(w io.Writer, d policydiff.Diff, l, r *side) error {
 	fmt.Fprintf(w, "left:  %s\nright: %s\n", terminal.Line(l.String()), terminal.Line(r.String()))
 	for _, m := range d.Modules {
 		fmt.Fprintln(w)
-		for text := range strings.Lines(m.Unified(l.name+"/"+m.Name, r.name+"/"+m.Name)) {
+		for text := range strings.Lines(m.Unified(policydiff.Names{Left: l.name + "/" + m.Name, Right: r.name + "/" + m.Name})) {
 			fmt.Fprintln(w, coloured(p, shown(strings.TrimSuffix(text, "\n"))))
 		}
 	}
@@ -155,6 +163,7 @@ func writeDiff(w io.Writer, d policydiff.Diff, l, r *side) error {
 
 // shown is a line of Rego as a terminal may have it: with its tabs.
 func shown(line string) string {
+	// Escape writes a tab as \t, and Rego is indented with tabs.
 	parts := strings.Split(line, "\t")
 	for i, part := range parts {
 		parts[i] = terminal.Line(part)
@@ -163,6 +172,8 @@ func shown(line string) string {
 }
 
 // coloured is a line of a diff as people know it.
+//
+// The palette is empty where there is no terminal.
 func coloured(p terminal.Palette, line string) string {
 	switch {
 	case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
@@ -178,6 +189,8 @@ func coloured(p terminal.Palette, line string) string {
 }
 
 // diffJSON is a diff for programs.
+//
+// Lists are never null. The text of a module's diff is that of the output for people.
 type diffJSON struct {
 	Left    sideJSON     `json:"left"`
 	Right   sideJSON     `json:"right"`
@@ -214,13 +227,10 @@ type valueJSON struct {
 func writeDiffJSON(w io.Writer, d policydiff.Diff, l, r *side) error {
 	out := diffJSON{Left: l.json(), Right: r.json(), Equal: d.Equal(), Modules: []moduleJSON{}, Values: []valueJSON{}}
 	for _, m := range d.Modules {
-		out.Modules = append(out.Modules, moduleJSON{m.Name, m.Change, m.Unified(l.name+"/"+m.Name, r.name+"/"+m.Name)})
+		out.Modules = append(out.Modules, moduleJSON{m.Name, m.Change, m.Unified(policydiff.Names{Left: l.name + "/" + m.Name, Right: r.name + "/" + m.Name})})
 	}
 	for _, v := range d.Values {
 		out.Values = append(out.Values, valueJSON{v.Path, json.RawMessage(v.Left), json.RawMessage(v.Right)})
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return terminal.WriteValue(w, out)
 }

@@ -10,10 +10,14 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/understudy/cli"
 	"understudy/cmd/understudy/command"
 )
 
 // side is one of the two contents that `diff` compares.
+//
+// Of each kind the policy is complete, but for folders and bundles, which have no more than modules,
+// data and the rules of --rule.
 type side struct {
 	// name is the side as it was given, and kind what that is.
 	name, kind string
@@ -36,6 +40,7 @@ func (s *side) String() string {
 	return text + ")"
 }
 
+// json is the side as -o json has it.
 func (s *side) json() sideJSON {
 	return sideJSON{Name: s.name, Kind: s.kind, Resource: s.resource, Etag: s.etag, Revision: s.revision}
 }
@@ -51,6 +56,8 @@ func (s *side) part(of *adminpb.Policy) *adminpb.Policy {
 
 // read reads what an argument names. What may be a file as well as a policy of the server is
 // refused: a wrong guess would be a diff of something with itself, or a gate that is open.
+//
+// The order matters: ends of files first, then paths, then names. Only the last may be ambiguous.
 func (f *diffFlags) read(ctx context.Context, name string) (*side, error) {
 	switch {
 	case name == "-" || command.OneOf(filepath.Ext(name), ".yaml", ".yml", ".json"):
@@ -59,6 +66,7 @@ func (f *diffFlags) read(ctx context.Context, name string) (*side, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		return &side{name: name, kind: "file", policy: policy}, nil
+	// It is asked for as a path, so a missing one is an error and no name.
 	case isPath(name):
 		return f.fromFolder(ctx, name)
 	case !strings.HasPrefix(name, "projects/") && !strings.Contains(name, "@"):
@@ -71,6 +79,8 @@ func (f *diffFlags) read(ctx context.Context, name string) (*side, error) {
 }
 
 // isPath reports whether a side can be nothing but a file or a folder.
+//
+// A path of a folder begins with a dot or a slash, so that shop/tighter is always an experiment.
 func isPath(name string) bool {
 	for _, begin := range []string{"./", "../", "/"} {
 		if strings.HasPrefix(name, begin) {
@@ -81,6 +91,8 @@ func isPath(name string) bool {
 }
 
 // unambiguous is how a policy or an experiment is named that a file has the name of.
+//
+// An experiment has no @live: its whole name is none of a file.
 func (f *diffFlags) unambiguous(name string) string {
 	if strings.Contains(name, "/") {
 		return f.client.Name(name)
@@ -103,6 +115,7 @@ func (f *diffFlags) fromFolder(ctx context.Context, name string) (*side, error) 
 	if err != nil {
 		return nil, err
 	}
+	// Rules have no IDs here, and so compare by what they are.
 	for _, rule := range f.rules {
 		policy.Rules = append(policy.Rules, &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: rulePath(rule)}}})
 	}
@@ -110,6 +123,8 @@ func (f *diffFlags) fromFolder(ctx context.Context, name string) (*side, error) 
 }
 
 // fromServer reads a live policy, an experiment or a revision.
+//
+// Each side has a connection of its own, which is opened when it is needed: two files need none.
 func (f *diffFlags) fromServer(ctx context.Context, name string) (*side, error) {
 	if err := f.client.Connect(); err != nil {
 		return nil, command.Usage(err)
@@ -117,7 +132,7 @@ func (f *diffFlags) fromServer(ctx context.Context, name string) (*side, error) 
 	defer func() { _ = f.client.Conn.Close() }()
 	policy, revision, versioned := strings.Cut(name, "@")
 	if versioned && revision != "live" {
-		found, err := f.client.Revision(ctx, policy, revision)
+		found, err := f.client.Revision(ctx, cli.RevisionOf{Policy: policy, ID: revision})
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +147,8 @@ func (f *diffFlags) fromServer(ctx context.Context, name string) (*side, error) 
 	if found.Revision != "" {
 		s.revision = authz.ResourceName(found.Revision).ID()
 	}
-	if strings.Contains(s.resource, "/experiments/") {
+	// The policy of an experiment has the revision that it was made from, which is not what it is.
+	if authz.ResourceName(s.resource).Experiment() != "" {
 		s.kind, s.revision = "experiment", ""
 	}
 	return s, nil

@@ -2,7 +2,6 @@ package author
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,8 @@ import (
 )
 
 // explainCostFlags are the flags of `explain-cost`.
+// explainCostFlags: policy and metrics may come from two places, since the sidecar that decides need
+// not be the one that serves the API.
 type explainCostFlags struct {
 	client cli.Client
 	// source says how bundles and folders are read.
@@ -35,6 +36,8 @@ type explainCostFlags struct {
 
 // NewExplainCost makes the command that says which decisions of a policy are expensive, and
 // why.
+//
+// It changes nothing and starts nothing: the costs are those that live traffic has had.
 func NewExplainCost() *cobra.Command {
 	var f explainCostFlags
 	cmd := &cobra.Command{
@@ -89,6 +92,23 @@ or a file makes no sense.`,
 
 // run explains the policy of a name, of the file, or both.
 func (f *explainCostFlags) run(ctx context.Context, name string) error {
+	if err := f.validate(name); err != nil {
+		return err
+	}
+	out, err := f.explained(ctx, name)
+	if err != nil {
+		return err
+	}
+	if f.client.Output == "json" {
+		return terminal.WriteValue(f.client.Out, out)
+	}
+	return out.print(f.client.Out, f.replay)
+}
+
+// validate returns the error of flags that make no sense, alone or together.
+//
+// All of it is known before a server is asked.
+func (f *explainCostFlags) validate(name string) error {
 	switch {
 	case !command.OneOf(f.client.Output, "text", "json"):
 		return command.Usage(errors.New("--output: it is text or json"))
@@ -99,37 +119,43 @@ func (f *explainCostFlags) run(ctx context.Context, name string) error {
 	case name == "" && f.file == "":
 		return command.Usage(errors.New("there is nothing to explain: name a POLICY of the server, or a file with -f"))
 	}
+	return nil
+}
+
+// explained is the explanation of the policy: of its text, of what a log asked it, and of what a sidecar
+// has counted.
+//
+// If both a name and a file are given, the costs are those of the name, and the reasons those of the
+// file: what a change would mean for what is expensive today.
+func (f *explainCostFlags) explained(ctx context.Context, name string) (out costExplanation, err error) {
 	policy, err := f.policy(ctx, name)
 	if err != nil {
-		return err
+		return out, err
 	}
 	cost, err := authz.ExplainCost(ctx, policy)
 	if err != nil {
-		return explain(shownName(name, f.file), err)
+		return out, explain(shownName(name, f.file), err)
 	}
-	out := costExplanation{Policy: shownName(name, f.file), Cached: cost.Cacheable, Reasons: reasonsOf(cost), Causes: causesOf(cost)}
+	out = costExplanation{Policy: shownName(name, f.file), Cached: cost.Cacheable, Reasons: reasonsOf(cost), Causes: causesOf(cost)}
+	// Where nothing is cached each request is evaluated, whatever it asks.
 	if f.replay != "" && cost.Cacheable {
 		if out.Replay, err = f.replayCost(ctx, policy, f.policyID(name), cost.Causes); err != nil {
-			return err
+			return out, err
 		}
 	}
-	if name != "" && f.health != "" && !strings.Contains(strings.TrimPrefix(f.client.Name(name), f.client.Location()), "/experiments/") {
-		id := authz.ResourceName(f.client.Name(name)).ID()
-		if out.Costs, err = readCosts(ctx, f.health, id, f.timeout); err != nil {
-			return err
+	// An experiment decides nothing live, and so has no such metrics.
+	if resource := authz.ResourceName(f.client.Name(name)); name != "" && f.health != "" && resource.Experiment() == "" {
+		if out.Costs, err = readCosts(ctx, f.health, resource.ID(), f.timeout); err != nil {
+			return out, err
 		}
 		out.measured = true
 	}
-	if f.client.Output == "json" {
-		encoder := json.NewEncoder(f.client.Out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(out)
-	}
-	return out.print(f.client.Out, f.replay)
+	return out, nil
 }
 
 // policyID is how a log calls the policy of a name; empty without one.
+//
+// That of an experiment is its policy's: the log is one of live decisions.
 func (f *explainCostFlags) policyID(name string) string {
 	if name == "" {
 		return ""
@@ -149,12 +175,15 @@ func (f *explainCostFlags) policy(ctx context.Context, name string) (*adminpb.Po
 	read := testFlags{source: f.source, in: f.client.In}
 	policy, err := read.read(ctx, f.file)
 	if err == nil && !command.OneOf(filepath.Ext(f.file), ".yaml", ".yml", ".json") {
+		// A rule without a path is envoy/authz/allow.
 		policy.Rules = []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}}
 	}
 	return policy, err
 }
 
 // shownName is what the explanation is of.
+//
+// With both it is the name: what is measured is of the live policy.
 func shownName(name, file string) string {
 	if name == "" {
 		return file
@@ -163,12 +192,14 @@ func shownName(name, file string) string {
 }
 
 // costExplanation is what `explain-cost` prints.
+//
+// It is the output with -o json. Reasons are for people; programs read causes.
 type costExplanation struct {
 	Policy string `json:"policy"`
 	// Cached says that decisions are cached.
 	Cached bool `json:"cached"`
-	// Costs are those of one sidecar since its start, by way.
-	Costs []wayCost `json:"costs,omitempty"`
+	// Costs are those of one sidecar since its start, by path.
+	Costs []pathCost `json:"costs,omitempty"`
 	// Reasons say in sentences why decisions are evaluated.
 	Reasons []string    `json:"reasons"`
 	Causes  []costCause `json:"causes"`
@@ -186,6 +217,7 @@ type costCause struct {
 	Row  int    `json:"row,omitempty"`
 }
 
+// causesOf are the causes as JSON has them; never null.
 func causesOf(cost authz.Cost) []costCause {
 	out := []costCause{}
 	for _, c := range cost.Causes {

@@ -19,9 +19,12 @@ import (
 )
 
 // usualDecision is the rule that opa-envoy-plugin asks unless it is configured otherwise.
+//
+// It is the plugin's default for path, so a bundle that was made for it usually has this rule.
 const usualDecision = "envoy/authz/allow"
 
 // importFlags are the flags of `import`.
+// importFlags is also used by `lock` and `replay`, for [importFlags.choose].
 type importFlags struct {
 	// source says how the bundle is read.
 	source sourceFlags
@@ -44,6 +47,8 @@ type importFlags struct {
 // NewImport makes the command for those who come from opa-envoy-plugin. What it prints is
 // a file for `apply -f`, so that the policy can be read, changed and kept under version
 // control from the first day on.
+//
+// It is the only command that knows OPA's configuration. After it, a policy is one of ours.
 func NewImport() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
@@ -100,6 +105,8 @@ func (f *importFlags) bind(cmd *cobra.Command) {
 }
 
 // check refuses flags that make no sense together.
+//
+// Each pair would leave one of them without an effect.
 func (f *importFlags) check() error {
 	switch {
 	case !command.OneOf(f.client.Output, "yaml", "json"):
@@ -127,6 +134,7 @@ func (f *importFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	options.WithoutTests = f.withoutTests
+	// Modules are parsed here, so syntax errors come before the choice of rules.
 	bundle, err := readBundle(ctx, name, f.client.In, options)
 	if err != nil {
 		return explain(name, err)
@@ -139,6 +147,7 @@ func (f *importFlags) run(ctx context.Context, name string) error {
 	if err := document.compile(ctx); err != nil {
 		return err
 	}
+	// What was translated is worth a look: v0 and v1 differ in more than syntax.
 	if n := len(bundle.Translated); n > 0 {
 		fmt.Fprintf(f.client.Err, "%d modules were translated from Rego v0: %s\n", n, terminal.Escape(strings.Join(bundle.Translated, ", ")))
 	}
@@ -171,6 +180,8 @@ func (f *importFlags) choose(ctx context.Context, from *bundle.Bundle) ([]string
 		}
 		return []string{plugin.rule()}, nil
 	}
+	// These are complete rules of the shapes that Envoy's result may have: true, or an object with
+	// allowed.
 	decisions, err := rego.Decisions(ctx, from.Modules)
 	switch {
 	case err != nil:
@@ -186,6 +197,7 @@ func (f *importFlags) choose(ctx context.Context, from *bundle.Bundle) ([]string
 
 // rulePath takes data.a.b and /a/b for a/b.
 func rulePath(rule string) string {
+	// The older option `query` of the plugin has dots, and the newer one, `path`, slashes.
 	if dotted, ok := strings.CutPrefix(rule, "data."); ok && !strings.Contains(rule, "/") {
 		return strings.ReplaceAll(dotted, ".", "/")
 	}
@@ -193,6 +205,8 @@ func rulePath(rule string) string {
 }
 
 // send applies the policy, or the experiment.
+//
+// It goes the way of `apply`, with its output and exit codes.
 func (f *importFlags) send(ctx context.Context, document *imported) error {
 	encoded, err := document.resource()
 	if err != nil {
@@ -202,7 +216,7 @@ func (f *importFlags) send(ctx context.Context, document *imported) error {
 		return command.Usage(err)
 	}
 	defer func() { _ = f.client.Conn.Close() }()
-	return f.client.ApplyResource(ctx, f.client.Name(f.id), "the bundle", &resourcefile.Resource{Encoded: encoded}, f.validateOnly)
+	return f.client.ApplyResource(ctx, f.client.Name(f.id), &resourcefile.Resource{Encoded: encoded, From: "the bundle"}, f.validateOnly)
 }
 
 // print writes the file that `apply -f` reads. A file is written when all is known
@@ -216,6 +230,7 @@ func (f *importFlags) print(document *imported) error {
 		return err
 	}
 	if f.write != "" {
+		// A policy is no secret: everybody who may read the repository reads it.
 		return os.WriteFile(f.write, content, 0o644)
 	}
 	_, err = f.client.Out.Write(content)

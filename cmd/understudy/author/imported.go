@@ -20,6 +20,9 @@ import (
 )
 
 // imported is a policy that was made of a bundle.
+//
+// It is written as YAML or JSON, and sent, from the same document: what was printed and applied later
+// is what --apply would have applied at once.
 type imported struct {
 	// from is where the bundle was read, id what the policy is to be, and file where
 	// it is written, if known.
@@ -39,6 +42,7 @@ func (d *imported) compile(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.from, err)
 	}
+	// A double has 53 bits: a policy that compares IDs of 64 bits would compare others.
 	if err := content.CheckExact("", encoded); err != nil {
 		return fmt.Errorf("%s: %w", d.from, err)
 	}
@@ -53,6 +57,8 @@ func (d *imported) compile(ctx context.Context) error {
 }
 
 // importedPolicy is the policy in the order in which it is read best.
+//
+// protojson sorts fields by number and maps not at all; here both are in a stable order.
 type importedPolicy struct {
 	// Rules come first, since they say what the policy does.
 	Rules []importedRule `json:"rules" yaml:"rules"`
@@ -82,6 +88,8 @@ func (d *imported) policy() importedPolicy {
 }
 
 // document is the policy, or the experiment with it.
+//
+// An experiment is known by its ID, which has a slash.
 func (d *imported) document() any {
 	if !strings.Contains(d.id, "/") {
 		return d.policy()
@@ -103,6 +111,8 @@ func (d *imported) json() ([]byte, error) {
 
 // printable escapes the characters that JSON allows in a string and YAML, which
 // `apply` reads, does not.
+//
+// JSON has them all in strings, so an escape is the same text.
 func printable(content []byte) []byte {
 	var out []byte
 	for _, r := range string(content) {
@@ -117,6 +127,8 @@ func printable(content []byte) []byte {
 
 // yaml is the file for people: a policy is mostly Rego, which is read as a block of text.
 // The server reads the same from it as from the JSON; a test tries odd texts.
+//
+// YAML is a superset of JSON but for the characters that printable escapes.
 func (d *imported) yaml() ([]byte, error) {
 	content, err := d.resource()
 	if err != nil {
@@ -145,6 +157,7 @@ func (d *imported) head(w io.Writer) {
 	if d.bundle.Revision != "" {
 		revision = fmt.Sprintf(", revision %q", d.bundle.Revision)
 	}
+	// The texts are quoted: a revision of a bundle that has a line break must not end the comment.
 	fmt.Fprintf(w, "# Imported from %q%s. Apply it with:\n#   understudy apply %s -f %s\n", d.from, revision, id, cmp.Or(d.file, "FILE"))
 }
 
@@ -152,6 +165,8 @@ func (d *imported) head(w io.Writer) {
 // such, keys and words without quotes where that is the same.
 func readable(node *yaml.Node) {
 	node.Style = 0
+	// A block keeps a module as it was written. It cannot hold a carriage return, which a YAML parser
+	// would read as a line break.
 	if node.Kind == yaml.ScalarNode && node.Tag == "!!str" && strings.ContainsAny(node.Value, "\n\r") {
 		node.Style = yaml.LiteralStyle
 		if !plainText(node.Value) {

@@ -19,6 +19,7 @@ import (
 )
 
 // lockFlags are the flags of `lock`.
+// lockFlags has no connection: a lock is made without a server.
 type lockFlags struct {
 	// source says how the folder or bundle is read.
 	source sourceFlags
@@ -32,6 +33,8 @@ type lockFlags struct {
 
 // NewLock makes the command that turns a folder into a lock: one document, with a hash
 // that says what is in it. Data has no place in it, and is refused rather than lost.
+//
+// Chef's tools make locks of cookbooks. This one makes one of Rego, which they can push and show.
 func NewLock() *cobra.Command {
 	var f lockFlags
 	cmd := &cobra.Command{
@@ -91,6 +94,9 @@ func (f *lockFlags) run(cmd *cobra.Command, from string) error {
 }
 
 // lock makes the document, and compiles it as the server will.
+//
+// The document is parsed again as the server will parse it, so that what is printed is accepted: names,
+// hashes and the policy that is made of it.
 func (f *lockFlags) lock(ctx context.Context, from string, content *bundle.Bundle) ([]byte, error) {
 	if len(content.Data) > 0 {
 		return nil, fmt.Errorf("%s has data (%s), for which a lock has no place: write it into a module", from,
@@ -100,6 +106,7 @@ func (f *lockFlags) lock(ctx context.Context, from string, content *bundle.Bundl
 	if err != nil {
 		return nil, err
 	}
+	// The rules that decide are chosen as `import` does.
 	rules, err := (&importFlags{rules: f.rules}).choose(ctx, content)
 	if err != nil {
 		return nil, err
@@ -126,6 +133,8 @@ func (f *lockFlags) lock(ctx context.Context, from string, content *bundle.Bundl
 }
 
 // policyName is what the lock is called.
+//
+// The name of a folder or a file is a good one. That of . is the name of the folder that one is in.
 func (f *lockFlags) policyName(from string) (string, error) {
 	if f.name != "" {
 		return f.name, nil

@@ -11,6 +11,8 @@ import (
 
 // pluginConfig is what opa-envoy-plugin is configured with, as far as it changes
 // decisions. Its own names and defaults are used.
+//
+// Fields that do not change decisions, such as addr, are not read.
 type pluginConfig struct {
 	// Path is the rule that decides, with slashes.
 	Path string `yaml:"path"`
@@ -36,6 +38,7 @@ func readPluginConfig(file string) (*pluginConfig, error) {
 	var config struct {
 		Plugins map[string]yaml.Node
 	}
+	// OPA takes YAML and JSON, and so does this.
 	if err := yaml.Unmarshal(content, &config); err != nil {
 		return nil, fmt.Errorf("it is neither YAML nor JSON: %w", err)
 	}
@@ -51,6 +54,8 @@ func readPluginConfig(file string) (*pluginConfig, error) {
 }
 
 // rule returns the path of the rule that the plugin asks.
+//
+// The plugin refuses both path and query; here path is the one that counts.
 func (p *pluginConfig) rule() string {
 	switch {
 	case p.Path != "":
@@ -62,6 +67,8 @@ func (p *pluginConfig) rule() string {
 }
 
 // notes are about settings that change decisions there and are no part of a policy here.
+//
+// A note is on standard error, and no reason to fail: each says what is different here and what to do.
 func (p *pluginConfig) notes() []string {
 	var out []string
 	if p.DryRun {

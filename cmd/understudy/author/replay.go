@@ -21,6 +21,7 @@ import (
 )
 
 // replayFlags are the flags of `replay`.
+// replayFlags have all that a preview has from its server: two policies, requirements and a name.
 type replayFlags struct {
 	// source says how bundles and folders are read, client how names are.
 	source sourceFlags
@@ -42,6 +43,9 @@ type replayFlags struct {
 
 // NewReplay makes the command that answers what a change would have done to the traffic of
 // yesterday, without a server and without waiting for more.
+//
+// Its report is made by the same code as that of a preview (package report), of the same evidence, so
+// both can be held against the same requirements.
 func NewReplay() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
@@ -72,9 +76,9 @@ counted, by field. Where a log has what was decided then, the live policy is hel
 that.
 
 The exit code is 0 if the report fulfils --require, 1 if it does not, if requests would
-be newly denied, newly allowed or fail, or more than 1% were not compared, and --require
-is not about those, or if nothing could be compared, and 2 if a flag or a file makes no
-sense.`,
+be newly denied, newly allowed, answered differently or fail, more than 1% were not
+compared, or an item of the change was not seen, and --require is not about those, or if
+nothing could be compared, and 2 if a flag or a file makes no sense.`,
 		Example: `  understudy replay --live ./policy --candidate ./policy-next opa-*.log.gz
   understudy replay --live shop --candidate shop/tighter --require '` + cli.ExampleRequire + `' decisions.jsonl
   understudy replay --live live.yaml --candidate next.yaml --tests replay_test.rego decisions.jsonl
@@ -89,6 +93,7 @@ sense.`,
 	return cmd
 }
 
+// bind declares the flags. Those of the connection are used only if a policy is named.
 func (f *replayFlags) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.source.bind(flags)
@@ -98,7 +103,7 @@ func (f *replayFlags) bind(cmd *cobra.Command) {
 	flags.StringVar(&f.candidate, "candidate", "", "the policy that is to replace it")
 	flags.StringArrayVar(&f.rules, "rule", nil, "a rule that decides, such as envoy/authz/allow; may be repeated, the first denial ends the chain")
 	flags.StringVar(&f.policy, "policy", "", "take only entries of this policy, of logs that name one; that of --live if it is a name")
-	flags.StringVar(&f.require, "require", "", "what the report has to show, such as '"+cli.ExampleRequire+"'")
+	flags.Var((*cli.RequireFlag)(&f.require), "require", "what the report has to show, such as '"+cli.ExampleRequire+"'; lists add up")
 	flags.BoolVar(&f.strict, "strict", false, "end with an error at the first record that cannot be read")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "the longest time for one decision")
 	flags.StringVar(&f.tests, "tests", "", "write a Rego test of each group of differences to this file: minimised, and without credentials")
@@ -109,6 +114,8 @@ func (f *replayFlags) bind(cmd *cobra.Command) {
 }
 
 // check refuses flags that make no sense.
+//
+// Requirements about sidecars or people are refused: they would never be met, and nobody would see why.
 func (f *replayFlags) check() (*adminpb.CommitRequirements, error) {
 	switch {
 	case f.live == "":
@@ -137,6 +144,9 @@ func (f *replayFlags) check() (*adminpb.CommitRequirements, error) {
 
 // run reads both policies, replays, and prints. What was found so far is printed when it is
 // interrupted, too.
+//
+// The first interrupt ends the replay, and the report is that of what was read by then. Its exit code
+// is that of a failure.
 func (f *replayFlags) run(ctx context.Context, names []string) error {
 	required, err := f.check()
 	if err != nil {
@@ -161,11 +171,12 @@ func (f *replayFlags) run(ctx context.Context, names []string) error {
 		Live: live.policy, Candidate: candidate.policy, LiveEtag: live.etag, CandidateEtag: candidate.etag, LiveRevision: live.revision,
 		Policy: f.chosen(live), Rules: rulePaths(f.rules), Files: progress.files, Workers: runtime.GOMAXPROCS(0),
 		Timeout: f.timeout, Strict: f.strict, Progress: progress.show,
-		Witnesses: f.tests != "",
+		Examples: f.tests != "",
 	})
 	progress.end()
 	var refused *replay.PolicyError
 	switch {
+	// Which of the two does not compile is part of the error.
 	case errors.As(err, &refused):
 		return explain("the "+string(refused.Side), refused.Err)
 	case err != nil && !errors.Is(err, context.Canceled):
@@ -179,9 +190,13 @@ func (f *replayFlags) run(ctx context.Context, names []string) error {
 }
 
 // garbagePercent is how much garbage there may be, in percent of what is in use.
+//
+// It is more than twice Go's default, for a few hundred MiB.
 const garbagePercent = 250
 
 // chosen is the policy whose entries are taken.
+//
+// A log of a sidecar has the decisions of all its policies. Without a name all are taken.
 func (f *replayFlags) chosen(live *replaySource) string {
 	if f.policy != "" {
 		return f.policy
@@ -189,6 +204,7 @@ func (f *replayFlags) chosen(live *replaySource) string {
 	return live.id
 }
 
+// rulePaths are the rules as the policy names them.
 func rulePaths(rules []string) (out []string) {
 	for _, r := range rules {
 		out = append(out, rulePath(r))
@@ -197,6 +213,8 @@ func rulePaths(rules []string) (out []string) {
 }
 
 // replayed is a replay with what it was made of.
+//
+// interrupted says that the files were not read to their ends.
 type replayed struct {
 	flags           *replayFlags
 	live, candidate *replaySource
@@ -205,11 +223,15 @@ type replayed struct {
 }
 
 // show prints the report. The error is the exit code.
+//
+// An empty report would be "no difference", so a file without decisions is an error before that.
 func (f *replayFlags) show(r *replayed, required *adminpb.CommitRequirements) error {
 	if r.result.Entries == 0 && !r.interrupted {
 		return fmt.Errorf("there are no decisions to replay: %s. Is it a decision log, in JSON?", strings.Join(r.read(), "; "))
 	}
-	made := report.Build(report.Input{PolicyEtag: r.live.etag, ExperimentEtag: r.candidate.etag, Evidence: r.result.Evidence})
+	// There are no nodes: a recording is one observer, and it has not been silent.
+	made := report.Build(report.Input{PolicyEtag: r.live.etag, ExperimentEtag: r.candidate.etag, Evidence: r.result.Evidence, Change: r.result.Items})
+	report.FinishItems(made, r.result.Items)
 	report.SetResults(made, nil, required, report.Committer{})
 	if err := r.write(made); err != nil {
 		return err
@@ -225,7 +247,9 @@ func (f *replayFlags) show(r *replayed, required *adminpb.CommitRequirements) er
 	return nil
 }
 
-// write prints the report in the form that was asked for, with what the replay says beside it.
+// write prints the report in the form that was asked for, with what the replay says next to it.
+//
+// Names and notes come from files and servers, and are escaped.
 func (r *replayed) write(made *adminpb.Report) error {
 	if r.flags.client.Output == "json" {
 		return r.writeJSON(made)

@@ -13,6 +13,8 @@ import (
 
 // replayProgress shows how far a replay is, in one line of a terminal. Elsewhere it shows
 // nothing.
+//
+// Files are read by one goroutine, and the line is drawn by another one, so read is atomic.
 type replayProgress struct {
 	// files are those to replay, of which it counts the bytes.
 	files []replay.File
@@ -27,9 +29,13 @@ type replayProgress struct {
 }
 
 // progressInterval is the time between two lines.
+//
+// It is often enough to look alive, and costs nothing next to a replay.
 const progressInterval = 200 * time.Millisecond
 
-func newReplayProgress(w io.Writer, of []recording) *replayProgress {
+// newReplayProgress wraps files so that what is read of them is counted. If the size of one is not
+// known, as of a pipe, no share and no time that is left is shown.
+func newReplayProgress(w io.Writer, of []logFile) *replayProgress {
 	p := &replayProgress{began: time.Now()}
 	if terminal.Is(w) {
 		p.screen = &terminal.Redraw{To: w}
@@ -49,6 +55,8 @@ func newReplayProgress(w io.Writer, of []recording) *replayProgress {
 }
 
 // countedFile counts the bytes that are read of a file.
+//
+// Of a file with gzip these are the compressed bytes, as its size is.
 type countedFile struct {
 	io.ReadCloser
 	read *atomic.Int64
@@ -75,6 +83,7 @@ func (p *replayProgress) show(entries int64) {
 func (p *replayProgress) line(entries int64, took time.Duration) string {
 	text := fmt.Sprintf("%s entries  %s/s", report.Number(entries), report.Number(int64(float64(entries)/max(took.Seconds(), 0.001))))
 	if read := p.read.Load(); p.total > 0 && read > 0 {
+		// The rate so far goes on: entries of a log are much alike.
 		left := time.Duration(float64(took) * float64(max(0, p.total-read)) / float64(read))
 		text = fmt.Sprintf("%d%%  %s  %s left", min(100, 100*read/p.total), text, left.Round(time.Second))
 	}

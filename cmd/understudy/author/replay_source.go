@@ -22,6 +22,7 @@ import (
 )
 
 // replaySource is one of the two policies of `replay`.
+// replaySource says where a policy comes from, so that a report says what it is about.
 type replaySource struct {
 	policy *adminpb.Policy
 	// etag names the content in the report: the server's, or one of ours.
@@ -43,6 +44,8 @@ var (
 
 // read reads what a flag names: a file or a folder if there is one, else a policy of the server.
 // A name that both have is refused.
+//
+// The flag is the one at fault, for errors.
 func (f *replayFlags) read(ctx context.Context, flag, name string) (*replaySource, error) {
 	info, err := os.Stat(name)
 	if err == nil && shortName.MatchString(name) {
@@ -69,6 +72,8 @@ func (f *replayFlags) read(ctx context.Context, flag, name string) (*replaySourc
 
 // unambiguous refuses a name that is both here and on the server, or may be: what was compared
 // would be a matter of the folder in which the command runs.
+//
+// Where no server is named and none listens on this machine, a file is meant.
 func (f *replayFlags) unambiguous(ctx context.Context, flag, name string) error {
 	if err := f.client.Connect(); err != nil {
 		return command.Usage(err)
@@ -97,6 +102,8 @@ func kindOf(info os.FileInfo) string {
 }
 
 // fromServer reads a policy of the server. A log names it by its ID.
+//
+// What is compared is the policy as it is now; the report has its etag.
 func (f *replayFlags) fromServer(ctx context.Context, flag, name string) (*replaySource, error) {
 	if err := f.client.Connect(); err != nil {
 		return nil, command.Usage(err)
@@ -112,11 +119,15 @@ func (f *replayFlags) fromServer(ctx context.Context, flag, name string) (*repla
 		from += ", revision " + beginning(authz.ResourceName(revision).ID())
 	}
 	return &replaySource{
+		// Decision logs of a sidecar name the etag of the policy as its revision.
 		policy: policy, etag: policy.GetEtag(), revision: policy.GetEtag(), id: string(authz.ResourceName(whole).Policy().ID()), from: from,
 	}, nil
 }
 
 // fromBundle reads a bundle, a folder or a module, with the rules of --rule.
+//
+// A bundle has a revision in its manifest, which OPA's decision logs have, too: so drift can be
+// distinguished from another revision.
 func (f *replayFlags) fromBundle(ctx context.Context, flag, name, from string) (*replaySource, error) {
 	options, err := f.source.options()
 	if err != nil {
@@ -145,6 +156,8 @@ func (f *replayFlags) fromBundle(ctx context.Context, flag, name, from string) (
 }
 
 // fromFile names the content of a file by its hash.
+//
+// Only what decides is hashed: a display name or a label is no other content.
 func (f *replayFlags) fromFile(policy *adminpb.Policy, revision, from string) (*replaySource, error) {
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(authz.CompiledPart(policy))
 	if err != nil {
@@ -164,10 +177,12 @@ func (s *replaySource) side(name string) reportview.Side {
 }
 
 // beginning is enough of a hash to know it by.
+//
+// Twelve hexadecimal characters are 48 bits.
 func beginning(hash string) string { return hash[:min(len(hash), shownID)] }
 
-// recording is a file of a log.
-type recording struct {
+// logFile is a file of a log.
+type logFile struct {
 	replay.File
 	// size is that of the file, in bytes; 0 if it is not known.
 	size int64
@@ -175,10 +190,13 @@ type recording struct {
 
 // recordings are the files of the arguments. That one cannot be read is known before anything
 // is replayed.
-func recordings(names []string, stdin io.Reader) (out []recording, err error) {
+//
+// Files are opened one after the other when it is their turn: thousands of them do not need thousands
+// of descriptors.
+func recordings(names []string, stdin io.Reader) (out []logFile, err error) {
 	for _, name := range names {
 		if name == "-" {
-			out = append(out, recording{File: replay.File{Name: "standard input", Open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}})
+			out = append(out, logFile{File: replay.File{Name: "standard input", Open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}})
 			continue
 		}
 		info, err := os.Stat(name)
@@ -189,10 +207,11 @@ func recordings(names []string, stdin io.Reader) (out []recording, err error) {
 			return nil, command.Usage(fmt.Errorf("%s is a folder: name the files in it, such as %s", name, filepath.Join(name, "*.log")))
 		}
 		size := int64(0)
+		// A named pipe, as of a shell's <( … ), has no size.
 		if info.Mode().IsRegular() {
 			size = info.Size()
 		}
-		out = append(out, recording{replay.File{Name: name, Open: func() (io.ReadCloser, error) { return os.Open(name) }}, size})
+		out = append(out, logFile{replay.File{Name: name, Open: func() (io.ReadCloser, error) { return os.Open(name) }}, size})
 	}
 	return out, nil
 }

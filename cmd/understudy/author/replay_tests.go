@@ -5,29 +5,34 @@ import (
 	"fmt"
 	"os"
 
+	"understudy/admin/report"
 	"understudy/authz/replay"
-	"understudy/authz/witness"
+	"understudy/authz/testgen"
 	"understudy/cmd/understudy/terminal"
 )
 
 // maxLeft is how many of the groups without a test are named.
+//
+// The file has the tests; what has none is for a person to look at, and few are enough for that.
 const maxLeft = 20
 
 // writeTests writes a test of each group of differences, as --tests asks for, and says what it
 // has written. There is no file if there is no test: an empty one would look like success.
+//
+// An interrupted replay writes none: which groups there are was not known yet.
 func (f *replayFlags) writeTests(ctx context.Context, r *replayed) error {
 	if f.tests == "" || r.interrupted {
 		return nil
 	}
-	options := witness.Options{Live: r.live.policy, Candidate: r.candidate.policy, For: replay.Side(f.testsFor), File: f.tests}
-	made, err := witness.Make(ctx, options, r.result.Witnesses)
+	options := testgen.Options{Live: r.live.policy, Candidate: r.candidate.policy, For: replay.Side(f.testsFor), File: f.tests}
+	made, err := testgen.Make(ctx, options, r.result.Examples)
 	if err != nil {
 		return fmt.Errorf("--tests: %w", err)
 	}
-	left := r.unwitnessed(made.Left)
+	left := r.withoutExample(made.Left)
 	for i, why := range left {
 		if i == maxLeft {
-			fmt.Fprintf(f.client.Err, "note: and %s more\n", count(int64(len(left)-i), "group"))
+			fmt.Fprintf(f.client.Err, "note: and %s more\n", report.Counted(int64(len(left)-i), "group"))
 			break
 		}
 		fmt.Fprintln(f.client.Err, "note: no test of "+terminal.Line(why))
@@ -39,20 +44,24 @@ func (f *replayFlags) writeTests(ctx context.Context, r *replayed) error {
 	if err := os.WriteFile(f.tests, []byte(made.Module), 0o644); err != nil {
 		return fmt.Errorf("--tests: %w", err)
 	}
-	fmt.Fprintf(f.client.Err, "%s written to %s: passed by %s\n", testCount(made.Count), f.tests, passedBy[options.For])
+	fmt.Fprintf(f.client.Err, "%s written to %s: passed by %s\n", report.Counted(int64(made.Count), "test"), f.tests, passedBy[options.For])
 	return nil
 }
 
 // passedBy says with whom the tests of a side pass, and that they were run.
+//
+// Package testgen runs each test with both policies before it is written.
 var passedBy = map[replay.Side]string{
 	replay.Live:      "the live policy, failed by the candidate",
 	replay.Candidate: "the candidate, failed by the live policy",
 }
 
-// unwitnessed adds to the groups of which no test could be made those of which none was tried.
-func (r *replayed) unwitnessed(left []string) []string {
-	for _, u := range r.result.Unwitnessed {
-		left = append(left, witness.Label(u.Method, u.Path, u.DecisionID)+": "+u.Reason)
+// withoutExample adds to the groups of which no test could be made those of which none was tried.
+//
+// Such as a group whose requests are too large for a test.
+func (r *replayed) withoutExample(left []string) []string {
+	for _, u := range r.result.WithoutExample {
+		left = append(left, testgen.Group{Method: u.Method, Path: u.Path, DecisionID: u.DecisionID}.String()+": "+u.Reason)
 	}
 	return left
 }

@@ -9,6 +9,31 @@
 //
 // What a bundle or a folder contains is not trusted. Links do not lead out of a folder,
 // sizes are bounded, and texts from inside are escaped before they reach a terminal.
+//
+// # How a file is read
+//
+// What a name means goes by its end, in all of these commands:
+//
+//	policy.yaml, policy.yml, policy.json   a resource, as `apply -f` reads it
+//	authz.rego                             one module
+//	a folder                               modules and data, nested by folders
+//	anything else                          an OPA bundle, tar and gzip
+//	-                                      standard input
+//
+// A resource has the rules that decide. All others have modules and data alone, and --rule or OPA's
+// configuration says which rules decide (import.go).
+//
+// # Names of the server
+//
+// diff, replay and explain-cost also take names of policies and experiments. A name that can be both
+// is refused, with both ways to write it: what is compared must not depend on the folder in which the
+// command runs.
+//
+// # Exit codes
+//
+// They are those of package cli, but for `diff`, which has those of diff(1): 0 is equal, 1 differs,
+// 2 is trouble. `test` and `replay` end with 1 where there was nothing to test or to compare: a
+// misspelled name must not pass in a pipeline for ever.
 package author
 
 import (
@@ -31,6 +56,8 @@ import (
 )
 
 // sourceFlags say how a bundle or a folder is read.
+//
+// They have the names that OPA's own flags have.
 type sourceFlags struct {
 	// v0Compatible translates modules; skipVerify takes what is signed without a look at
 	// it.
@@ -50,6 +77,8 @@ func (s *sourceFlags) bind(f *pflag.FlagSet) {
 }
 
 // options turns the flags into those of the reader.
+//
+// A key file is read once, before anything else: its errors are ones of usage.
 func (s *sourceFlags) options() (bundle.Options, error) {
 	options := bundle.Options{V0Compatible: s.v0Compatible, SkipVerify: s.skipVerify}
 	if s.verificationKey == "" {
@@ -59,6 +88,7 @@ func (s *sourceFlags) options() (bundle.Options, error) {
 	if err != nil {
 		return options, command.Usage(fmt.Errorf("--verification-key: %w", err))
 	}
+	// A secret may end with the line break of an editor; PEM does not mind.
 	options.Key = &bundle.VerificationKey{Key: string(bytes.TrimSpace(key)), Algorithm: s.signingAlg}
 	return options, nil
 }
@@ -68,6 +98,8 @@ func (s *sourceFlags) options() (bundle.Options, error) {
 //
 // Which of them it is, the name says: a folder is one by what it is on disk, a module by
 // .rego, and all else is a bundle.
+//
+// All of its errors name what in the bundle is wrong; the caller adds the name of the bundle.
 func readBundle(ctx context.Context, name string, stdin io.Reader, options bundle.Options) (*bundle.Bundle, error) {
 	if name == "-" {
 		return bundle.Read(ctx, stdin, options)
@@ -84,6 +116,7 @@ func readBundle(ctx context.Context, name string, stdin io.Reader, options bundl
 		if err != nil {
 			return nil, err
 		}
+		// One module is a folder with one file, so it goes the same way.
 		return bundle.ReadFolder(ctx, fstest.MapFS{filepath.Base(name): {Data: text}}, options)
 	}
 	f, err := os.Open(name)
@@ -96,8 +129,9 @@ func readBundle(ctx context.Context, name string, stdin io.Reader, options bundl
 
 // readFolder reads a folder; links cannot lead out of it.
 //
-// Whoever wrote the folder need not be trusted with the files of whoever imports it.
+// Anyone who wrote the folder need not be trusted with the files of anyone who imports it.
 func readFolder(ctx context.Context, name string, options bundle.Options) (*bundle.Bundle, error) {
+	// Root refuses every path that leaves the folder, by .. or by a link, at each access.
 	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, err
@@ -108,6 +142,9 @@ func readFolder(ctx context.Context, name string, options bundle.Options) (*bund
 
 // explain returns an error with every problem of modules or of a policy, one a line, with its
 // place.
+//
+// Compilers report all problems at once, so that nobody fixes them one run after the other. Any
+// other error is returned with the name before it.
 func explain(name string, err error) error {
 	var modules *rego.CompileError
 	var policy *authz.CompileError

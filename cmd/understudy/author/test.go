@@ -26,6 +26,7 @@ import (
 )
 
 // testFlags are the flags of `test`, and what it has counted.
+// testFlags is also what reads a file for `explain-cost`.
 type testFlags struct {
 	// source says how bundles and folders are read.
 	source sourceFlags
@@ -47,7 +48,9 @@ type testFlags struct {
 }
 
 // NewTest makes the command that runs tests as a server with --require-passing-tests does,
-// so that its verdict is known before anything is sent.
+// so that its result is known before anything is sent.
+//
+// The flags have the names of `opa test`, as far as there are such.
 func NewTest() *cobra.Command {
 	var f testFlags
 	cmd := &cobra.Command{
@@ -92,9 +95,11 @@ func (f *testFlags) all(ctx context.Context, names []string) (err error) {
 	if f.timeout <= 0 {
 		return command.Usage(errors.New("--timeout: it is a duration above zero, such as 5s"))
 	}
+	// An empty pattern matches every name.
 	if f.only, err = regexp.Compile(f.run); err != nil {
 		return command.Usage(fmt.Errorf("--run: %w", err))
 	}
+	// Not nil: without files it would be null as JSON.
 	results := make([]testedFile, 0, len(names))
 	for _, name := range names {
 		report, err := f.file(ctx, name)
@@ -108,17 +113,16 @@ func (f *testFlags) all(ctx context.Context, names []string) (err error) {
 		}
 	}
 	if f.format == "json" {
-		encoder := json.NewEncoder(f.out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(results); err != nil {
+		if err := terminal.WriteValue(f.out, results); err != nil {
 			return err
 		}
 	}
-	return f.verdict()
+	return f.result()
 }
 
 // count adds a file to the totals.
+//
+// A skipped test is counted, and is none that is bad.
 func (f *testFlags) count(report regotest.Report) {
 	f.tests += len(report.Tests)
 	for _, t := range report.Tests {
@@ -131,9 +135,9 @@ func (f *testFlags) count(report regotest.Report) {
 	}
 }
 
-// verdict is the error of the whole run, nil if all is well. No tests are a failure:
+// result is the error of the whole run, nil if all is well. No tests are a failure:
 // otherwise a misspelt name would pass in CI for ever.
-func (f *testFlags) verdict() error {
+func (f *testFlags) result() error {
 	switch {
 	case f.bad > 0:
 		return fmt.Errorf("%d of %d tests do not pass", f.bad, f.tests)
@@ -149,6 +153,8 @@ func (f *testFlags) verdict() error {
 //
 // It is compiled first as a server would: a policy that no server takes has no tests that
 // pass.
+//
+// Tests run in parallel, as many at a time as there are processors. Each has the time of --timeout.
 func (f *testFlags) file(ctx context.Context, name string) (regotest.Report, error) {
 	policy, err := f.read(ctx, name)
 	if err != nil {
@@ -167,6 +173,8 @@ func (f *testFlags) file(ctx context.Context, name string) (regotest.Report, err
 }
 
 // read reads a policy, the policy of an experiment, or a bundle.
+//
+// The end of the name says which of them it is; see the package comment.
 func (f *testFlags) read(ctx context.Context, name string) (*adminpb.Policy, error) {
 	if command.OneOf(filepath.Ext(name), ".yaml", ".yml", ".json") {
 		policy, err := readPolicy(name, f.in)
@@ -187,6 +195,8 @@ func (f *testFlags) read(ctx context.Context, name string) (*adminpb.Policy, err
 }
 
 // policyOf returns a bundle as a policy without rules.
+//
+// Numbers of the data that a policy does not keep exactly are refused, as a server refuses them.
 func policyOf(name string, from *bundle.Bundle) (*adminpb.Policy, error) {
 	encoded, err := json.Marshal(from.Data)
 	if err != nil {
@@ -200,6 +210,9 @@ func policyOf(name string, from *bundle.Bundle) (*adminpb.Policy, error) {
 }
 
 // readPolicy reads a file of `apply`.
+//
+// Modules that the file names with @ are read from its folder. A file with a field policy is an
+// experiment.
 func readPolicy(name string, stdin io.Reader) (*adminpb.Policy, error) {
 	content, err := command.ReadFile(name, stdin)
 	if err != nil {

@@ -7,11 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"understudy/admin/report"
 	"understudy/cmd/understudy/terminal"
 	"understudy/rego/regotest"
 )
 
 // testedFile is what `test --format json` says of one file.
+//
+// The names of the fields are part of the output; all files are in one array.
 type testedFile struct {
 	// File is the argument as it was given.
 	File string `json:"file"`
@@ -64,9 +67,11 @@ func resultOf(name string, report regotest.Report) testedFile {
 }
 
 // print shows the tests of a file for people, as `go test` does.
-func (f *testFlags) print(name string, report regotest.Report) {
+//
+// The line of a file comes behind those of its tests, as `go test` has it.
+func (f *testFlags) print(name string, ran regotest.Report) {
 	bad, skipped, total := 0, 0, time.Duration(0)
-	for _, t := range report.Tests {
+	for _, t := range ran.Tests {
 		total += t.Duration
 		switch {
 		case t.Bad():
@@ -78,9 +83,9 @@ func (f *testFlags) print(name string, report regotest.Report) {
 			f.printTest(t)
 		}
 	}
-	counts := testCount(len(report.Tests))
+	counts := report.Counted(int64(len(ran.Tests)), "test")
 	if bad > 0 {
-		counts = fmt.Sprintf("%d of %d tests do not pass", bad, len(report.Tests))
+		counts = fmt.Sprintf("%d of %d tests do not pass", bad, len(ran.Tests))
 	}
 	if skipped > 0 {
 		counts += fmt.Sprintf(", %d skipped", skipped)
@@ -89,15 +94,17 @@ func (f *testFlags) print(name string, report regotest.Report) {
 	switch {
 	case bad > 0:
 		word = f.colour.Red("FAIL")
-	case len(report.Tests) == 0:
+	case len(ran.Tests) == 0:
 		word = f.colour.Yellow("none")
 	}
 	fmt.Fprintf(f.out, "%s  %s  %s  %s\n", word, name, counts, total.Round(time.Microsecond))
-	f.printCoverage(report.Coverage)
+	f.printCoverage(ran.Coverage)
 }
 
 // printTest shows one test. Names of cases and reasons are texts of the policy, and
 // escaped.
+//
+// What a test prints is that of print() in Rego, line by line.
 func (f *testFlags) printTest(t regotest.Test) {
 	word := f.colour.Yellow(string(t.Outcome))
 	switch t.Outcome {
@@ -121,6 +128,8 @@ func (f *testFlags) printTest(t regotest.Test) {
 }
 
 // printCoverage names the rows that no test has evaluated.
+//
+// Rows and not lines of text: those without an expression, such as comments, do not count.
 func (f *testFlags) printCoverage(c *regotest.Coverage) {
 	if c == nil {
 		return
@@ -132,6 +141,8 @@ func (f *testFlags) printCoverage(c *regotest.Coverage) {
 }
 
 // ranges writes rows in order as 1-3,7.
+//
+// A module of hundreds of rows that nothing covers is one range.
 func ranges(rows []int) string {
 	var out []string
 	for i := 0; i < len(rows); {
@@ -147,12 +158,4 @@ func ranges(rows []int) string {
 		i = j + 1
 	}
 	return strings.Join(out, ",")
-}
-
-// testCount is a number of tests in words.
-func testCount(n int) string {
-	if n == 1 {
-		return "1 test"
-	}
-	return fmt.Sprintf("%d tests", n)
 }

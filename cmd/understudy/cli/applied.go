@@ -13,6 +13,8 @@ import (
 )
 
 // What an apply does to a resource, for people and in the field change of its JSON.
+//
+// They are part of the output with -o json, so they stay as they are.
 const (
 	created   = "created"
 	updated   = "updated"
@@ -21,8 +23,8 @@ const (
 	applied = "applied"
 )
 
-// existing is what was there before an apply.
-type existing struct {
+// existingResource is what was there before an apply.
+type existingResource struct {
 	etag string
 	// err is that of reading it.
 	err error
@@ -30,7 +32,10 @@ type existing struct {
 
 // change says what an apply made of it that came to a resource with this etag, or would make of
 // it. An etag is a hash of the content, so the same one is the same content.
-func (e existing) change(etag string) string {
+//
+// It goes by what was read before the update. Somebody else's change in between makes an
+// unchanged resource an updated one here, and nothing else wrong.
+func (e existingResource) change(etag string) string {
 	switch status.Code(e.err) {
 	case codes.OK:
 		if e.etag == etag {
@@ -45,7 +50,9 @@ func (e existing) change(etag string) string {
 }
 
 // finishApply waits for the operation of an apply, printing its progress, and says what it did.
-func (c *Client) finishApply(ctx context.Context, name string, before existing, op *longrunningpb.Operation, err error) error {
+//
+// err is that of the call which made the operation, so that callers need not look at it.
+func (c *Client) finishApply(ctx context.Context, name string, before existingResource, op *longrunningpb.Operation, err error) error {
 	if err != nil {
 		return err
 	}
@@ -57,9 +64,10 @@ func (c *Client) finishApply(ctx context.Context, name string, before existing, 
 	case c.Output == "json" && !op.Done: // what it comes to is not known yet
 		return c.print(op)
 	case c.Output == "json":
-		return terminal.WriteJSONWith(c.Out, op, "change", before.change(etag))
+		return terminal.WriteJSONWith(c.Out, op, terminal.Field{Name: "change", Value: before.change(etag)})
 	case !op.Done:
 		_, err = fmt.Fprintln(c.Out, "stored:", op.Name)
+	// A validation has an operation that is stored nowhere, and so has no name.
 	case op.Name == "":
 		_, err = fmt.Fprintf(c.Out, "valid; %s would be %s; nothing was changed\n", name, before.change(etag))
 	default:
@@ -83,13 +91,15 @@ func etagOf(op *longrunningpb.Operation) string {
 }
 
 // finishConfig shows the configuration of a location after an apply, and says what that did.
-func (c *Client) finishConfig(before existing, validateOnly bool, after *adminpb.Config, err error) error {
+//
+// A configuration is no operation: no sidecar has to apply it.
+func (c *Client) finishConfig(before existingResource, validateOnly bool, after *adminpb.Config, err error) error {
 	if err != nil {
 		return err
 	}
 	change := before.change(after.Etag)
 	if c.Output == "json" {
-		return terminal.WriteJSONWith(c.Out, after, "change", change)
+		return terminal.WriteJSONWith(c.Out, after, terminal.Field{Name: "change", Value: change})
 	}
 	if validateOnly {
 		fmt.Fprintf(c.Out, "valid; %s would be %s; nothing was changed:\n", after.Name, change)

@@ -19,16 +19,19 @@ import (
 
 // newApply replaces a whole resource: the update mask is *, so what the file leaves out is
 // gone. That makes a file in a repository the truth, whatever was there before.
+//
+// It never deletes: what is in the location and in no file stays there. Applying the same file again
+// changes nothing, makes no revision, and says so.
 func newApply() *cobra.Command {
 	var file string
 	var validateOnly bool
-	cmd, _ := newChange("apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
+	cmd, _ := newChange(Help{"apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
 		`The file is the resource as YAML or JSON, as the API has it. A module whose text
 begins with @ is read from the file that it names, relative to the first one.
 
 It says whether the resource was created, updated or is unchanged, or with
 --validate-only what it would be; in -o json that is the field change.
-`+nameHelp+"\n"+configHelp,
+` + nameHelp + "\n" + configHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			if file == "" {
 				return command.Usage(errors.New("--file is required: it has the resource as YAML or JSON; - is standard input"))
@@ -37,6 +40,7 @@ It says whether the resource was created, updated or is unchanged, or with
 		})
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the resource as YAML or JSON; - is standard input (required)")
 	cmd.Flags().BoolVar(&validateOnly, "validate-only", false, "check everything and change nothing")
+	// Its error is that of a flag that does not exist.
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	return cmd
 }
@@ -44,6 +48,9 @@ It says whether the resource was created, updated or is unchanged, or with
 // apply replaces what clients own of the resource, and creates it if need be.
 //
 // All mistakes in the file are ones of usage: nothing was sent.
+//
+// Modules that the file names with @ are read from its folder and from below it, and from nowhere
+// else.
 func (c *Client) apply(ctx context.Context, name, file string, validateOnly bool) error {
 	content, err := command.ReadFile(file, c.In)
 	if err != nil {
@@ -53,29 +60,34 @@ func (c *Client) apply(ctx context.Context, name, file string, validateOnly bool
 	if err != nil {
 		return command.Usage(fmt.Errorf("--file: %w", err))
 	}
-	return c.ApplyResource(ctx, name, "--file", resource, validateOnly)
+	resource.From = "--file"
+	return c.ApplyResource(ctx, name, resource, validateOnly)
 }
 
-// ApplyResource is apply of a resource that was read. from is what a mistake in it is
-// blamed on.
+// ApplyResource is apply of a resource that was read.
 //
 // The parent of an experiment's policy is its own policy, so a file need not name it.
-func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resourcefile.Resource, validateOnly bool) error {
+//
+// What was there before is read to say what has changed, and for nothing else: the update has no
+// etag unless the file has one, so the last one who applies wins.
+func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile.Resource, validateOnly bool) error {
+	// AIP-134: `*` is all fields, those that are empty included.
 	everything := &fieldmaskpb.FieldMask{Paths: []string{"*"}}
+	// A configuration is there as soon as its location is named, so it is never created.
 	if isConfig(name) {
 		config := &adminpb.Config{}
 		if err := r.Decode(config, "a configuration has nextLocation and commitRequirements"); err != nil {
-			return command.Usage(fmt.Errorf("%s: it is no configuration of a location: %w", from, err))
+			return command.Usage(fmt.Errorf("%s: it is no configuration of a location: %w", r.From, err))
 		}
 		config.Name = name
 		before, missing := c.policies.GetConfig(ctx, &adminpb.GetConfigRequest{Name: name})
 		after, err := c.policies.UpdateConfig(ctx, &adminpb.UpdateConfigRequest{Config: config, UpdateMask: everything, ValidateOnly: validateOnly})
-		return c.finishConfig(existing{before.GetEtag(), missing}, validateOnly, after, err)
+		return c.finishConfig(existingResource{before.GetEtag(), missing}, validateOnly, after, err)
 	}
 	if isExperiment(name) {
 		e := &adminpb.PolicyExperiment{}
 		if err := r.Decode(e, "what an experiment tries stands below policy"); err != nil {
-			return command.Usage(fmt.Errorf("%s: it is no experiment: %w", from, err))
+			return command.Usage(fmt.Errorf("%s: it is no experiment: %w", r.From, err))
 		}
 		e.Name = name
 		if e.Policy != nil && e.Policy.Name == "" {
@@ -87,7 +99,7 @@ func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resour
 	}
 	p := &adminpb.Policy{}
 	if err := r.Decode(p, "an experiment is named POLICY/EXPERIMENT, such as web/strict"); err != nil {
-		return command.Usage(fmt.Errorf("%s: it is no policy: %w", from, err))
+		return command.Usage(fmt.Errorf("%s: it is no policy: %w", r.From, err))
 	}
 	p.Name = name
 	before, missing := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
@@ -95,7 +107,7 @@ func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resour
 	op, err := c.policies.UpdatePolicy(ctx, &adminpb.UpdatePolicyRequest{
 		Policy: p, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,
 	})
-	if err := c.finishApply(ctx, name, existing{before.GetEtag(), missing}, op, err); err != nil {
+	if err := c.finishApply(ctx, name, existingResource{before.GetEtag(), missing}, op, err); err != nil {
 		return err
 	}
 	c.noteInterpreted(ctx, p)
@@ -104,6 +116,8 @@ func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resour
 
 // applyExperiment also says that the preview of the version before has ended: an update
 // ends it (AIP-236), and nothing is recorded of the new version until it is started.
+//
+// The note goes to standard error: a pipeline that applies and starts needs no other output.
 func (c *Client) applyExperiment(ctx context.Context, r *adminpb.UpdatePolicyExperimentRequest) error {
 	name := r.PolicyExperiment.Name
 	// One that is not there, or cannot be read, has no preview to speak of.
@@ -113,7 +127,7 @@ func (c *Client) applyExperiment(ctx context.Context, r *adminpb.UpdatePolicyExp
 	if err == nil {
 		op, err = c.await(ctx, op)
 	}
-	if err := c.finishApply(ctx, name, existing{before.GetEtag(), missing}, op, err); err != nil {
+	if err := c.finishApply(ctx, name, existingResource{before.GetEtag(), missing}, op, err); err != nil {
 		return err
 	}
 	c.noteInterpreted(ctx, r.PolicyExperiment.Policy)

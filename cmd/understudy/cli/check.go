@@ -21,6 +21,8 @@ import (
 )
 
 // checkFlags are the flags of `check`.
+//
+// The defaults make a request that nearly every policy can decide: GET / of localhost.
 type checkFlags struct {
 	// addr is the sidecar, file a whole CheckRequest; the other flags make one without it.
 	addr, file, output string
@@ -42,6 +44,9 @@ type checkFlags struct {
 
 // NewCheck makes the command that asks as Envoy does. Its exit code is another one for a
 // denial than for a failure, so that scripts and CI can test a policy on a real sidecar.
+//
+// It asks the port that Envoy asks, and so needs no credentials of the admin API. The decision counts
+// as any other: it is in metrics, in the decision log, and experiments are compared on it.
 func NewCheck() *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
@@ -92,6 +97,8 @@ that there was no answer.`,
 
 // run asks, prints the answer, and returns an error with the exit code of a denial if it
 // is one.
+//
+// ctx ends with an interrupt, and after --timeout.
 func (f *checkFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	if !command.OneOf(f.output, "text", "json") {
 		return command.Usage(errors.New("--output: it is text or json"))
@@ -121,6 +128,8 @@ func (f *checkFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer)
 }
 
 // request makes the CheckRequest of the flags, or reads that of the file.
+//
+// A file is sent as it is, also where Envoy would never send it so: it is for trying that.
 func (f *checkFlags) request(stdin io.Reader) (*authv3.CheckRequest, error) {
 	if f.file == "" {
 		return f.build()
@@ -141,6 +150,8 @@ func (f *checkFlags) request(stdin io.Reader) (*authv3.CheckRequest, error) {
 
 // build makes what Envoy would send of a request like this: the pseudo headers of HTTP/2
 // are among the headers, and their names are lower case, since policies read them so.
+//
+// Size is that of the body. Envoy says -1 where it does not know it; a file can say that.
 func (f *checkFlags) build() (*authv3.CheckRequest, error) {
 	headers := map[string]string{
 		":method": f.method, ":path": f.path, ":authority": f.host, ":scheme": f.scheme, "user-agent": "understudy-check",
@@ -150,6 +161,7 @@ func (f *checkFlags) build() (*authv3.CheckRequest, error) {
 		if !found {
 			return nil, fmt.Errorf("--header %q: it is like 'name: value'", name)
 		}
+		// The last one of a name wins. Envoy would put a comma between them.
 		headers[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
 	}
 	if err := f.authorize(headers); err != nil {
@@ -164,6 +176,7 @@ func (f *checkFlags) build() (*authv3.CheckRequest, error) {
 		extensions[key] = value
 	}
 	if f.policy != "" {
+		// It is how a route chooses a policy: envoy/README.md.
 		extensions["policy"] = f.policy
 	}
 	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
@@ -194,7 +207,9 @@ func (f *checkFlags) authorize(headers map[string]string) error {
 }
 
 // print shows an answer. What a policy returns is written with quotes or as JSON: it may
-// be the text of whoever asked, and must not control a terminal.
+// be the text of anyone who asked, and must not control a terminal.
+//
+// With -o json it is the CheckResponse, as Envoy gets it.
 func (f *checkFlags) print(w io.Writer, response *authv3.CheckResponse) error {
 	if f.output == "json" {
 		return terminal.WriteJSON(w, response)
@@ -208,6 +223,7 @@ func (f *checkFlags) print(w io.Writer, response *authv3.CheckResponse) error {
 	for _, h := range responseHeaders(response) {
 		fmt.Fprintf(w, "  %s: %s\n", h.GetHeader().GetKey(), headerValue(h))
 	}
+	// Quoted: it is on one line then, however long.
 	if body := response.GetDeniedResponse().GetBody(); body != "" {
 		fmt.Fprintf(w, "  %q\n", body)
 	}

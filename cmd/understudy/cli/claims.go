@@ -16,6 +16,9 @@ import (
 )
 
 // claims is what a made-up token says (RFC 7519).
+//
+// A policy that verifies signatures refuses a token that is not signed, and one without verification
+// takes it: which of the two a policy does is what one finds out with it.
 type claims map[string]any
 
 var (
@@ -29,6 +32,8 @@ var (
 const claimsLifetime = time.Hour
 
 // parseClaims reads the value of --claims: a JSON object, or NAME=VALUE with commas between.
+//
+// The list is for a command line by hand, the object for all that a list cannot say.
 func parseClaims(text string) (c claims, err error) {
 	if strings.HasPrefix(text, "{") {
 		c, err = claimsOfJSON(text)
@@ -45,7 +50,9 @@ func parseClaims(text string) (c claims, err error) {
 func claimsOfJSON(text string) (claims, error) {
 	c := make(claims)
 	decoder := json.NewDecoder(strings.NewReader(text))
+	// Numbers stay as they are written: as float64 a large ID would be another one.
 	decoder.UseNumber()
+	// One object and nothing behind it.
 	if err := decoder.Decode(&c); err != nil || decoder.More() {
 		return nil, errors.New(`it begins with { and is no JSON object: write it such as {"sub":"alice","roles":["admin"]}`)
 	}
@@ -53,6 +60,8 @@ func claimsOfJSON(text string) (claims, error) {
 }
 
 // claimsOfList reads claims that are texts, lists of them or times.
+//
+// Types go by the name of a claim. sub=42 is the text "42", as RFC 7519 has it, and exp=42 a number.
 func claimsOfList(text string) (claims, error) {
 	c := make(claims)
 	for _, one := range strings.Split(text, ",") {
@@ -60,6 +69,7 @@ func claimsOfList(text string) (claims, error) {
 		if name = strings.TrimSpace(name); !found || name == "" {
 			return nil, fmt.Errorf("%q is not like NAME=VALUE, such as sub=alice; a value with a comma in it is written as JSON", one)
 		}
+		// The second one would replace the first, which nobody means.
 		if _, twice := c[name]; twice {
 			return nil, fmt.Errorf("%s is there twice: several %s are written with a + between, such as roles=admin+support", name, name)
 		}
@@ -89,6 +99,7 @@ func (c claims) token(key []byte, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--claims: %w", err)
 	}
+	// HS256 alone: with one secret on both sides, a policy can be tried without a key pair.
 	header := `{"alg":"HS256","typ":"JWT"}`
 	if key == nil {
 		header = `{"alg":"none","typ":"JWT"}`
@@ -96,6 +107,7 @@ func (c claims) token(key []byte, now time.Time) (string, error) {
 	encode := base64.RawURLEncoding.EncodeToString
 	unsigned := encode([]byte(header)) + "." + encode(payload)
 	if key == nil {
+		// RFC 7519, section 6.1: an unsecured token has an empty signature.
 		return unsigned + ".", nil
 	}
 	mac := hmac.New(sha256.New, key)
@@ -126,6 +138,7 @@ func (f *claimFlags) authorization(now time.Time) (string, error) {
 		if key, err = command.ReadSmallFile(f.keyFile); err != nil {
 			return "", fmt.Errorf("--claims-key: %w", err)
 		}
+		// Editors end a file with a line break, which is no part of the secret.
 		if key = bytes.TrimSpace(key); len(key) == 0 {
 			return "", fmt.Errorf("--claims-key: %s is empty: it has the secret that the policy verifies tokens with", f.keyFile)
 		}

@@ -1,5 +1,5 @@
 // Package cli has the commands that ask a running server: the admin API, the Policyfile
-// API beside it, the port that Envoy asks (check), and readiness (health).
+// API next to it, the port that Envoy asks (check), and readiness (health).
 //
 // A command is a function of a Client, which is a connection with the flags that all of
 // them share, and with the credentials of who runs it. NewCommand makes one that reads, and newChange one that changes: what
@@ -12,6 +12,43 @@
 //
 // Errors are those of the API: it names the field, the rule and the fix. Only what gRPC
 // itself says is put into other words (errors.go), since it knows no flags.
+//
+// # What a command does with its streams
+//
+//	standard output   the result: a table, a line, or JSON; nothing if there is none
+//	standard error    progress, notes, warnings, what is asked, and the error
+//	standard input    -f - and --file -, and the answer on a terminal
+//
+// A command that is interrupted while it waits has changed what it has changed: an operation is
+// stored before it is waited for, and the error names it.
+//
+// # Exit codes
+//
+//	0   it was done, or what was asked for is so
+//	1   it was not done, or is not so: the server refused, a requirement is not met
+//	2   the command line or a file is wrong: nothing was sent
+//	3   `check`: denied; `wait`: the time was over
+//	4   `wait`: there was no answer
+//
+// Package command has them as constants. So a pipeline distinguishes a policy that is not good
+// enough from a server that is away without reading texts.
+//
+// # Names
+//
+//	web                        a policy of --location
+//	web/strict                 its experiment
+//	web@425cb61005cc           its revision, by the beginning of the ID; web@latest
+//	config                     the configuration of the location
+//	projects/p/locations/l/…   any of them, whole
+//
+// Short names are resolved here and nowhere else (names.go); the server gets whole ones.
+//
+// # What asks a person
+//
+// A command that commits, promotes, or deletes what others depend on shows what it is about to do
+// and asks, if standard input is a terminal. Elsewhere nobody can be asked, so a script has to say
+// --yes, and for a commit what the report has to show. What was shown is what is done: the etags
+// that were read go with the request, and the server refuses it if anything has changed in between.
 package cli
 
 import (
@@ -44,10 +81,12 @@ type Client struct {
 	// outputs are the forms that the command can print.
 	outputs []string
 	// wait says that a change has to be applied everywhere before the command ends.
+	// It is false without the flag, so a command that only reads never waits.
 	wait bool
 	// creates says that the change makes what it is about: the API calls it an update, since
 	// an update with allow_missing creates.
-	creates     bool
+	creates bool
+	// transport and credentials are flags: how the server is reached, and as whom.
 	transport   Transport
 	credentials credentials.Source
 	// token is what Connect has read of the credentials.
@@ -57,6 +96,7 @@ type Client struct {
 	// tests can read them.
 	Conn       *grpc.ClientConn
 	policies   adminpb.PolicyPreviewClient
+	datasets   adminpb.DatasetsClient
 	operations longrunningpb.OperationsClient
 	// IAM says who may do what.
 	IAM      iampb.IAMPolicyClient
@@ -68,11 +108,14 @@ type Client struct {
 func (c *Client) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	c.BindConnection(f)
+	// The value is checked when the command runs: cobra has no flags with a set of values.
 	f.StringVarP(&c.Output, "output", "o", "text", alternatives(c.outputs))
 	command.CompleteOutput(cmd, c.outputs...)
 }
 
 // usualAddr is where the admin API is if nobody says so.
+//
+// It is the default of --admin-addr, of a server that is tried out on this machine.
 const usualAddr = "127.0.0.1:8181"
 
 // BindConnection declares those that say where the API is and how it is used.
@@ -87,7 +130,12 @@ func (c *Client) BindConnection(f *pflag.FlagSet) {
 func (c *Client) Addr() string { return c.addr }
 
 // MaySendToken returns an error if others could read a token on its way to the server.
-func (c *Client) MaySendToken(from string) error { return c.credentials.MaySend(c.addr, from) }
+//
+// It is asked before a login begins, so that nobody confirms a code in vain. from names what has
+// the token, for the error.
+func (c *Client) MaySendToken(from string) error {
+	return c.credentials.MaySend(c.addr, credentials.Token{From: from})
+}
 
 // ShowToken shows the server a token in place of the one that the flags name.
 func (c *Client) ShowToken(t credentials.Token) { c.token = t }
@@ -106,25 +154,39 @@ func (c *Client) BindWait(f *pflag.FlagSet) {
 }
 
 // alternatives are words of which one is chosen: "text, json or junit".
+//
+// There are at least two.
 func alternatives(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// NewCommand makes a client command of what it does, which prints text or JSON.
+// Help is what the help of a command shows.
+type Help struct {
+	// Use is the line of the command: the first word behind its name (POLICY, EXPERIMENT or
+	// NAME) says what completes it.
+	Use string
+	// Short is what it does, in some words, and Long what else there is to know.
+	Short, Long string
+}
+
+// NewCommand makes a client command of what it does, which prints text or JSON. An error of do
+// that says nothing of the server is turned into one that does.
 //
-// use, short and long are what the help shows; the first word behind the name in use
-// (POLICY, EXPERIMENT or NAME) says what completes it. An error of do that says nothing of
-// the server is turned into one that does.
-func NewCommand(use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
-	return newCommandWith([]string{"text", "json"}, use, short, long, args, do)
+// do gets a client that is connected, and its context ends with an interrupt. The client is also
+// returned, for flags that are about it.
+func NewCommand(help Help, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
+	return newCommandWith([]string{"text", "json"}, help, args, do)
 }
 
 // newCommandWith is NewCommand of one that prints other forms as well.
-func newCommandWith(outputs []string, use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
+//
+// The first of the outputs is the default. All errors of the connection are ones of usage: it is
+// opened by the first call, so only flags can be wrong here.
+func newCommandWith(outputs []string, help Help, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
 	c := &Client{outputs: outputs}
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: short + ".\n\n" + long, Args: command.Arguments(args),
+		Use: help.Use, Short: help.Short, Long: help.Short + ".\n\n" + help.Long, Args: command.Arguments(args),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Attach(cmd)
 			if !command.OneOf(c.Output, c.outputs...) {
@@ -134,10 +196,11 @@ func newCommandWith(outputs []string, use, short, long string, args cobra.Positi
 				return command.Usage(err)
 			}
 			defer func() { _ = c.Conn.Close() }()
+			// First what reached no API, then what the API refused: each is put into other words once.
 			return c.explained(cmd.Context(), c.unanswered(do(c, cmd.Context(), args)))
 		},
 	}
-	cmd.ValidArgsFunction = c.completion(use)
+	cmd.ValidArgsFunction = c.completion(help.Use)
 	c.bind(cmd)
 	return cmd, c
 }
@@ -146,8 +209,10 @@ func newCommandWith(outputs []string, use, short, long string, args cobra.Positi
 //
 // A change is an operation (AIP-151). It is stored when the API answers, and done when
 // every live sidecar has applied it.
-func newChange(use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
-	cmd, c := NewCommand(use, short, long, args, do)
+//
+// With --wait=false it ends when the change is stored; `understudy operations` shows how far it is.
+func newChange(help Help, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
+	cmd, c := NewCommand(help, args, do)
 	c.BindWait(cmd.Flags())
 	return cmd, c
 }
@@ -166,6 +231,7 @@ func (c *Client) Connect() error {
 	if c.token.Warning != "" {
 		fmt.Fprintln(c.Err, "warning: "+c.token.Warning)
 	}
+	// gRPC's own limit on what is received is 4 MiB, which a policy with its report is above.
 	options := []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage))}
 	if c.token.Found() {
 		options = append(options, grpc.WithPerRPCCredentials(c.token))
@@ -177,11 +243,15 @@ func (c *Client) Connect() error {
 	c.Conn = conn
 	c.IAM = iampb.NewIAMPolicyClient(conn)
 	c.policies = adminpb.NewPolicyPreviewClient(conn)
+	c.datasets = adminpb.NewDatasetsClient(conn)
 	c.operations = longrunningpb.NewOperationsClient(conn)
 	return nil
 }
 
 // all reads the pages of a list, each by the token of the one before.
+//
+// Pages have 1000 items, the most that the server gives. Others may change the list in between:
+// what is there all the time is in the result once (AIP-158).
 func all[T any](list func(token string) (items []T, next string, err error)) (out []T, err error) {
 	for token := ""; ; {
 		items, next, err := list(token)
@@ -197,6 +267,8 @@ func all[T any](list func(token string) (items []T, next string, err error)) (ou
 
 // unreadable names what a list had to leave out (AIP-217), once. Standard error has it,
 // so that scripts see the list alone.
+//
+// A record that is damaged has a name and nothing else.
 func (c *Client) unreadable(names []string) {
 	for _, name := range names {
 		fmt.Fprintf(c.Err, "%s is stored, but cannot be read: `understudy delete` removes it for good\n", name)

@@ -34,23 +34,32 @@ type commitFlags struct {
 // (AIP-154).
 func newCommit() *cobra.Command {
 	var f commitFlags
-	cmd, _ := newChange("commit EXPERIMENT", "Put an experiment live and delete it",
+	cmd, _ := newChange(Help{"commit EXPERIMENT", "Put an experiment live and delete it",
 		`It shows the report, asks, and commits exactly the pair that the report spoke of: the
 version of the experiment, in place of the live policy that it was compared with.
-If either has changed since, nothing is committed, and you are told what changed.
+If either has changed since, nothing is committed, and the error says what changed.
+
+Without --require it is held against what a careful reviewer would ask for:
+` + report.DefaultRequirements + `.
+What is not met is listed, group by group and item by item, and it asks for one reason
+why that is as it should be. With that reason each is accepted, as ` + "`understudy accept`" + `
+does it, for what was shown and no more, and then it is committed. With --require the
+same is done with what decides and none of the requirements is about: what they judge
+stays judged.
 
 In a script nobody can be asked, so there it takes --yes with --require, by which
 the report is judged once more as it is committed. What the location requires of
 every commit is always judged. With --yes nothing is committed by which requests
-would be newly denied, newly allowed or fail, or of which more than 1% were not
-compared, if no requirement is about those.
+would be newly denied, newly allowed, answered differently or fail, of which more
+than 1% were not compared, or of which an item was not seen, if no requirement is
+about those.
 
 With --etag the version that has this etag is committed, without showing the report;
-`+"`understudy list POLICY`"+` and every preview record name it. A live policy that has
-changed since it was compared is only warned of, unless --parent-etag says which it
-has to be.
+` + "`understudy list POLICY`" + ` and every preview record name it. It warns of what a careful
+reviewer would have asked for, and of a live policy that has changed since it was
+compared, unless --parent-etag says which it has to be.
 
-`+requireHelp,
+` + requireHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name, err := c.experiment(args[0])
 			if err != nil {
@@ -71,6 +80,8 @@ has to be.
 }
 
 // run commits by the report, or by the etag that is given.
+//
+// With an etag nobody is asked: who names a version has seen it, or has a pipeline that has.
 func (f *commitFlags) run(ctx context.Context, c *Client, name string) error {
 	required, err := ParseRequire(f.require)
 	if err != nil {
@@ -80,9 +91,7 @@ func (f *commitFlags) run(ctx context.Context, c *Client, name string) error {
 		Name: name, Etag: f.etag, ParentEtag: f.parentEtag, ValidateOnly: f.validateOnly, Requirements: required,
 	}
 	if f.etag != "" {
-		if f.parentEtag == "" {
-			c.warnOfOtherPolicy(ctx, name, f.etag)
-		}
+		f.warn(ctx, c, name)
 		op, err := c.policies.CommitPolicyExperiment(ctx, request)
 		return c.finish(ctx, op, err)
 	}
@@ -94,6 +103,9 @@ func (f *commitFlags) run(ctx context.Context, c *Client, name string) error {
 
 // mayGoWithoutEtag returns the error of flags that do not say what is committed, where
 // nobody can be asked.
+//
+// Of a commit without an etag, a person looks at the report, or requirements do. The errors name
+// both ways, since one who writes a pipeline meets this first.
 func (f *commitFlags) mayGoWithoutEtag(c *Client, name string) error {
 	short := c.short(name)
 	switch {
@@ -109,7 +121,16 @@ func (f *commitFlags) mayGoWithoutEtag(c *Client, name string) error {
 }
 
 // byReport shows the report, asks, and commits the pair that the report is about.
+//
+// Between the report and the commit another one may change the experiment or the live policy. Then
+// the etags are others, the server answers ABORTED, and nothing is committed.
 func (f *commitFlags) byReport(ctx context.Context, c *Client, request *adminpb.CommitPolicyExperimentRequest) error {
+	// Without requirements the report is held against careful ones, so that it says what is missing;
+	// what is committed then is for the person to say.
+	given := request.Requirements
+	if !report.Demands(given) {
+		request.Requirements = carefulOf(given)
+	}
 	r, err := c.report(ctx, request.Name, request.Requirements)
 	if err != nil {
 		return err
@@ -117,17 +138,18 @@ func (f *commitFlags) byReport(ctx context.Context, c *Client, request *adminpb.
 	if r.ExperimentEtag == "" || r.PolicyEtag == "" {
 		return fmt.Errorf("the report of %s names no versions, so it is not known what to commit: --etag names one", c.short(request.Name))
 	}
+	// Standard error: with -o json standard output is the operation.
 	for _, line := range reportview.Lines(r, reportview.OptionsFor(c.Err)) {
 		fmt.Fprintln(c.Err, line)
 	}
-	switch {
-	case !r.RequirementsMet:
-		return fmt.Errorf("nothing was committed: %s", reportview.Unmet(r))
-	case f.yes && !report.Ready(r):
-		return fmt.Errorf("nothing was committed: %s", reportview.Unjudged(r))
-	case f.yes || f.validateOnly:
-	case !c.ask("\nCommit it?"):
-		return errors.New("nothing was committed")
+	if report.Demands(given) {
+		err = f.asRequired(r)
+	}
+	if err == nil {
+		err = f.carefully(ctx, c, request, r, given)
+	}
+	if err != nil {
+		return err
 	}
 	request.Etag, request.ParentEtag = r.ExperimentEtag, r.PolicyEtag
 	op, err := c.policies.CommitPolicyExperiment(ctx, request)
@@ -137,20 +159,58 @@ func (f *commitFlags) byReport(ctx context.Context, c *Client, request *adminpb.
 	return c.finish(ctx, op, err)
 }
 
-// warnOfOtherPolicy warns on standard error if the live policy is not the one that an
-// experiment was compared with. It never fails: the commit is judged by the server.
-func (c *Client) warnOfOtherPolicy(ctx context.Context, name, etag string) {
-	r, err := c.report(ctx, name, nil)
-	if err != nil || r.ExperimentEtag != etag || r.RequestCount > 0 || r.AllPairs.GetRequestCount() == 0 {
+// asRequired returns the error of a report that does not show what is required, or that nobody looks at
+// while something that decides is not judged.
+//
+// The server judges the same again with the commit. Here it is judged first, so that the error has
+// the words of the report which was just shown.
+func (f *commitFlags) asRequired(r *adminpb.Report) error {
+	switch {
+	case !r.RequirementsMet:
+		return fmt.Errorf("nothing was committed: %s", reportview.Unmet(r))
+	case f.yes && !report.Ready(r):
+		return fmt.Errorf("nothing was committed: %s", reportview.Unjudged(r))
+	default:
+		return nil
+	}
+}
+
+// errNothingCommitted is that of somebody who was asked and said no.
+var errNothingCommitted = errors.New("nothing was committed")
+
+// warn warns on standard error of what nobody has judged of a version that is named by its etag. It
+// never fails: the commit is judged by the server.
+//
+// The report may be of another version than the etag: then it says nothing about it.
+func (f *commitFlags) warn(ctx context.Context, c *Client, name string) {
+	r, err := c.report(ctx, name, report.Default())
+	if err != nil || r.ExperimentEtag != f.etag {
+		return
+	}
+	if f.parentEtag == "" {
+		c.warnOfOtherPolicy(r, name)
+	}
+	if f.require == "" && !r.RequirementsMet {
+		fmt.Fprintf(c.Err, "warning: nobody has judged what a careful commit requires: %s\n", reportview.Unmet(r))
+	}
+}
+
+// warnOfOtherPolicy warns if the live policy is not the one that an experiment was compared with.
+func (c *Client) warnOfOtherPolicy(r *adminpb.Report, name string) {
+	// RequestCount is of the present pair, AllPairs of all live policies that the experiment was
+	// compared with.
+	if r.RequestCount > 0 || r.AllPairs.GetRequestCount() == 0 {
 		return
 	}
 	fmt.Fprintf(c.Err, "warning: the live policy has changed since %s was compared: nothing of its report (%s) is about the one that is live now, which this commit replaces; --parent-etag makes that an error\n",
-		c.short(name), counted(int(r.AllPairs.RequestCount), "request"))
+		c.short(name), report.Counted(r.AllPairs.RequestCount, "request"))
 }
 
 // changedSince is the error of a commit that was refused because one of the pair is another
 // one now: what has changed, and what to do. The cause is what the API answered, if that
 // says more than can be found out.
+//
+// The live policy is looked at first: a hot fix that a commit would undo is the worse surprise.
 func (c *Client) changedSince(ctx context.Context, r *adminpb.Report, name string, cause error) error {
 	short, policy := c.short(name), string(authz.ResourceName(name).Policy())
 	live, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: policy})
@@ -169,6 +229,8 @@ func (c *Client) changedSince(ctx context.Context, r *adminpb.Report, name strin
 }
 
 // refusal is the error of a call in other words. Its cause stays that of the API.
+//
+// [Describe] prints its text alone, and codes and details are those of the cause.
 type refusal struct {
 	cause error
 	text  string
@@ -182,6 +244,8 @@ func (e *refusal) Unwrap() error { return e.cause }
 
 // differenceOf says in what a live policy differs from the one that had an etag before, as
 // far as that is kept as a revision.
+//
+// It is a part of an error, so whatever it cannot find out it leaves out.
 func (c *Client) differenceOf(ctx context.Context, etag string, live *adminpb.Policy) string {
 	when := ""
 	if live.UpdateTime != nil {
@@ -191,6 +255,7 @@ func (c *Client) differenceOf(ctx context.Context, etag string, live *adminpb.Po
 	if err != nil {
 		return when
 	}
+	// A revision keeps the policy as it was live, with the etag that it had then.
 	at := slices.IndexFunc(revisions, func(r *adminpb.PolicyRevision) bool { return r.Snapshot.GetEtag() == etag })
 	if at < 0 {
 		return when
@@ -204,6 +269,8 @@ func (c *Client) differenceOf(ctx context.Context, etag string, live *adminpb.Po
 }
 
 // unmetOf are the violations of a commit that was refused for its requirements.
+//
+// AIP-193 has PreconditionFailure for what is not as it has to be; each violation is a requirement.
 func unmetOf(st *status.Status) (lines []string) {
 	for _, d := range st.Details() {
 		if failed, ok := d.(*errdetails.PreconditionFailure); ok {
@@ -217,6 +284,8 @@ func unmetOf(st *status.Status) (lines []string) {
 
 // changedParts names the parts in which two policies differ: modules by their names, data
 // by their first keys, and rules.
+//
+// It is for one line of an error. `understudy diff` shows the lines themselves.
 func changedParts(before, after *adminpb.Policy) (parts []string) {
 	parts = append(parts, changedKeys(before.GetModules(), after.GetModules(), "", func(a, b string) bool { return a == b })...)
 	parts = append(parts, changedKeys(before.GetData().GetFields(), after.GetData().GetFields(), "data.",
@@ -228,6 +297,8 @@ func changedParts(before, after *adminpb.Policy) (parts []string) {
 }
 
 // changedKeys are the keys of two maps that are in one alone, or have other values.
+//
+// They are sorted, so that the same change has the same text.
 func changedKeys[V any](before, after map[string]V, prefix string, same func(a, b V) bool) (keys []string) {
 	all := make(map[string]V)
 	maps.Copy(all, before)

@@ -13,6 +13,8 @@ import (
 )
 
 // completionTime bounds what pressing a key may take.
+//
+// A person waits for it without knowing for what, and presses the key again after that.
 const completionTime = time.Second
 
 // completion completes the first argument of a command, which its use names, and a revision
@@ -21,10 +23,13 @@ const completionTime = time.Second
 // A shell shows no errors, and waits: so the time is short, and a failure completes
 // nothing.
 func (c *Client) completion(use string) cobra.CompletionFunc {
+	// Two empty words behind it, for a command without arguments.
 	words := append(strings.Fields(use), "", "")
 	first, second := strings.Trim(words[1], "[]."), strings.Trim(words[2], "[].")
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		// Only revisions complete a second argument: those of the policy that is the first one.
 		revision := len(args) == 1 && second == "REVISION"
+		// Files are never completed in place of names: a file of that name would be a surprise.
 		if len(args) > 0 && !revision || c.Connect() != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -49,6 +54,8 @@ func (c *Client) completion(use string) cobra.CompletionFunc {
 }
 
 // CompletePolicy completes the first argument with policies.
+//
+// It is for commands of other packages, whose use has other words.
 func (c *Client) CompletePolicy(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return c.completion("command POLICY")(cmd, args, typed)
 }
@@ -62,6 +69,7 @@ func (c *Client) CompleteSide(cmd *cobra.Command, args []string, typed string) (
 	defer func() { _ = c.Conn.Close() }()
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
+	// Before an @ a file may be meant, too, so the shell adds files to the names.
 	policy, _, versioned := strings.Cut(typed, "@")
 	if !versioned {
 		return append(c.policyIDs(ctx), c.experimentIDs(ctx)...), cobra.ShellCompDirectiveDefault
@@ -74,6 +82,8 @@ func (c *Client) CompleteSide(cmd *cobra.Command, args []string, typed string) (
 }
 
 // completeRequire completes the last term of a list of requirements with their names.
+//
+// What is typed before the last comma stays: shells replace the whole word.
 func completeRequire(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]
 	var lists []string
@@ -85,6 +95,7 @@ func completeRequire(_ *cobra.Command, _ []string, typed string) ([]string, cobr
 
 // policyIDs are the policies of the location; none if the server does not answer.
 func (c *Client) policyIDs(ctx context.Context) []string {
+	// One page: nobody chooses among more.
 	all, err := c.policies.ListPolicies(ctx, &adminpb.ListPoliciesRequest{Parent: c.location, PageSize: 1000})
 	if err != nil {
 		return nil
@@ -97,6 +108,8 @@ func (c *Client) policyIDs(ctx context.Context) []string {
 }
 
 // experimentIDs are the experiments of all policies, as POLICY/EXPERIMENT.
+//
+// One call has those of all policies (AIP-159).
 func (c *Client) experimentIDs(ctx context.Context) []string {
 	all, err := c.policies.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{Parent: c.Name("-"), PageSize: 1000})
 	if err != nil {

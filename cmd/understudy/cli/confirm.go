@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
@@ -21,6 +22,9 @@ import (
 //
 // Deleting one that nothing depends on asks nothing either, for it can be undone for 30
 // days.
+//
+// Between the answer and the delete an experiment can be added; the etag of the policy does not
+// change by that. Who has to be sure names the etag, and takes the right to create away first.
 func (c *Client) confirmDelete(ctx context.Context, policy string, yes bool) error {
 	if yes || !c.interactive() {
 		return nil
@@ -30,13 +34,15 @@ func (c *Client) confirmDelete(ctx context.Context, policy string, yes bool) err
 		return err
 	}
 	if c.ask(fmt.Sprintf("%s has %s, which will be gone for good, and is applied by %s, which will go over to the default decision.\nDelete it?",
-		authz.ResourceName(policy).ID(), counted(experiments, "experiment"), counted(sidecars, "sidecar"))) {
+		authz.ResourceName(policy).ID(), report.Counted(int64(experiments), "experiment"), report.Counted(int64(sidecars), "sidecar"))) {
 		return nil
 	}
 	return errors.New("nothing was deleted; --yes deletes it without asking")
 }
 
 // interactive reports whether somebody can be asked: standard input is a terminal.
+//
+// Standard output does not matter: `understudy commit … -o json | jq` is asked, too.
 func (c *Client) interactive() bool {
 	stdin, ok := c.In.(*os.File)
 	return ok && terminal.Is(stdin)
@@ -44,8 +50,9 @@ func (c *Client) interactive() bool {
 
 // ask asks on the terminal, and reports whether the answer is yes. Everything else is no,
 // also the end of the input.
-func (c *Client) ask(question string) bool {
-	fmt.Fprint(c.Err, question+" [y/N] ")
+func (c *Client) ask(prompt string) bool {
+	fmt.Fprint(c.Err, prompt+" [y/N] ")
+	// Nothing reads from standard input after this, so what is buffered is not missed.
 	answer, err := bufio.NewReader(c.In).ReadString('\n')
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return err == nil && (answer == "y" || answer == "yes")
@@ -53,19 +60,21 @@ func (c *Client) ask(question string) bool {
 
 // Confirm asks whether what was shown is to be done, and returns an error if it is not. Yes is
 // the flag that says so beforehand, which a script has to give: nobody can be asked there.
-func (c *Client) Confirm(yes bool, question string) error {
+func (c *Client) Confirm(yes bool, prompt string) error {
 	switch {
 	case yes:
 		return nil
 	case !c.interactive():
 		return command.Usage(errors.New("nothing was changed: standard input is no terminal, so nobody can be asked; --yes says that it is to be done"))
-	case c.ask(question):
+	case c.ask(prompt):
 		return nil
 	}
 	return errors.New("nothing was changed")
 }
 
 // dependents counts the experiments of a policy and the sidecars that apply it.
+//
+// Sidecars are those that have reported lately: one that is away applies the delete when it is back.
 func (c *Client) dependents(ctx context.Context, policy string) (experiments, sidecars int, err error) {
 	of, err := all(func(token string) ([]*adminpb.PolicyExperiment, string, error) {
 		page, err := c.policies.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{Parent: policy, PageToken: token, PageSize: 1000})
@@ -85,12 +94,4 @@ func (c *Client) dependents(ctx context.Context, policy string) (experiments, si
 		}
 	}
 	return len(of), sidecars, err
-}
-
-// counted is a number with its noun.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

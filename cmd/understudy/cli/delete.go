@@ -9,15 +9,19 @@ import (
 )
 
 // newDelete asks before it deletes, if what goes cannot come back.
+//
+// AIP-164: a policy is soft-deleted, keeps its ID for 30 days, and can be undeleted in that time.
+// AIP-135 has the etag, which protects against deleting what somebody has just changed.
 func newDelete() *cobra.Command {
 	var etag string
 	var yes bool
-	cmd, _ := newChange("delete NAME", "Delete a policy with its experiments, or an experiment",
+	cmd, _ := newChange(Help{"delete NAME", "Delete a policy with its experiments, or an experiment",
 		`A deleted policy can be restored for 30 days; an experiment cannot. On a terminal, you
 are asked before a policy goes that has experiments, or that sidecars apply.
-`+nameHelp,
+` + nameHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name := c.Name(args[0])
+			// Nothing decides by an experiment, so nobody is asked.
 			if isExperiment(name) {
 				op, err := c.policies.DeletePolicyExperiment(ctx,
 					&adminpb.DeletePolicyExperimentRequest{Name: name, Etag: etag})
@@ -35,8 +39,10 @@ are asked before a policy goes that has experiments, or that sidecars apply.
 }
 
 // newUndelete is the opposite of delete for policies, for as long as they are kept.
+//
+// The policy decides again as soon as the sidecars have it, by the content that it was deleted with.
 func newUndelete() *cobra.Command {
-	cmd, _ := newChange("undelete POLICY", "Restore a deleted policy", "Its experiments do not come back.",
+	cmd, _ := newChange(Help{"undelete POLICY", "Restore a deleted policy", "Its experiments do not come back."},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			op, err := c.policies.UndeletePolicy(ctx, &adminpb.UndeletePolicyRequest{Name: c.Name(args[0])})
 			return c.finish(ctx, op, err)

@@ -28,6 +28,8 @@ const (
 // Transport is how the commands reach a server: with TLS if the address begins with
 // https://, else plainly. What no flag gives is taken from the environment, and is no
 // mistake where there is no TLS.
+//
+// It has no flag that leaves the certificate of a server unverified: --ca-cert trusts one's own.
 type Transport struct {
 	// CACert is who signed the server's certificate; empty is the system's authorities.
 	CACert string
@@ -45,6 +47,9 @@ func (t *Transport) bind(f *pflag.FlagSet) {
 
 // Dial makes a connection to host:port, a URL of that, or a socket. It is opened by
 // the first call.
+//
+// The name in the certificate has to be that of the address. A server that is not there is no error
+// yet: gRPC connects with the first call, and again after that.
 func (t Transport) Dial(addr string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	secure := insecure.NewCredentials()
 	target, https := strings.CutPrefix(addr, HTTPSScheme)
@@ -55,6 +60,7 @@ func (t Transport) Dial(addr string, options ...grpc.DialOption) (*grpc.ClientCo
 			return nil, err
 		}
 		secure = credentials.NewTLS(config)
+	// Flags alone: what stands in the environment is for other commands, too.
 	case t != (Transport{}):
 		return nil, errors.New("certificates are for TLS: write https:// before the address, or leave them out")
 	default:
@@ -64,6 +70,9 @@ func (t Transport) Dial(addr string, options ...grpc.DialOption) (*grpc.ClientCo
 }
 
 // orEnvironment fills in what no flag gives.
+//
+// Certificate and key are taken from one source: one of a flag with the other of a variable would
+// be a pair by chance.
 func (t Transport) orEnvironment() Transport {
 	if t.CACert == "" {
 		t.CACert = command.EnvOr("CA_CERT", "")
@@ -78,10 +87,11 @@ func (t Transport) orEnvironment() Transport {
 // named by a variable of the environment.
 func (t Transport) Config() (*tls.Config, error) {
 	t = t.orEnvironment()
-	authorities, err := port.Authorities("ca-cert", t.CACert)
+	authorities, err := port.Authorities(command.FlagValue{Flag: "ca-cert", Value: t.CACert})
 	if err != nil {
 		return nil, err
 	}
+	// Nil authorities are those of the system.
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
 	if t.ClientCert == "" && t.ClientKey == "" {
 		return config, nil
@@ -97,6 +107,7 @@ func (t Transport) Config() (*tls.Config, error) {
 // http returns the origin of a server and who calls it over HTTP. Redirects are not
 // followed: they would lead a token elsewhere.
 func (t Transport) http(addr string) (origin string, caller *http.Client, err error) {
+	// The same address as gRPC gets: both are on one port.
 	host, https := strings.CutPrefix(strings.TrimSuffix(addr, "/"), HTTPSScheme)
 	if !https {
 		return httpScheme + strings.TrimPrefix(host, httpScheme), newCaller(nil), nil
@@ -109,6 +120,8 @@ func (t Transport) http(addr string) (origin string, caller *http.Client, err er
 }
 
 // newCaller makes a client that follows no redirects.
+//
+// Who calls closes its connections when the answer was read: a command makes one or two calls.
 func newCaller(config *tls.Config) *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: config},
@@ -117,6 +130,8 @@ func newCaller(config *tls.Config) *http.Client {
 }
 
 // maxAnswer bounds an answer over HTTP that is not a policy, in bytes.
+//
+// What is called may be anything that listens there, and send without an end.
 const maxAnswer = 1 << 20
 
 // call sends a request over HTTP with the credentials of the client. The caller closes the
@@ -134,6 +149,7 @@ func (c *Client) call(ctx context.Context, method, path string, body io.Reader) 
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if c.token.Found() {
+		// This may ask the issuer for a new one.
 		token, err := c.token.Bearer(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -145,6 +161,8 @@ func (c *Client) call(ctx context.Context, method, path string, body io.Reader) 
 }
 
 // ConnectionFlags are the same for all commands that ask a server.
+//
+// The help shows them in groups of their own, behind the flags of the command.
 var ConnectionFlags = []command.FlagGroup{
 	{Title: "How the server is reached", Names: []string{"addr", "admin", "location", "ca-cert"}},
 	{Title: "Who asks", Names: []string{"client-cert", "client-key", "token-file", "insecure-token"}},

@@ -6,11 +6,14 @@ import (
 	"strings"
 
 	"understudy/admin/policydiff"
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
 
 // maxDifference bounds the lines of a difference that are shown.
+//
+// A person who is asked for a yes reads no more, and `understudy diff` shows all of it.
 const maxDifference = 400
 
 // writeDifference writes the difference of two policies as `diff -u` does, of which either may
@@ -20,6 +23,7 @@ func writeDifference(w io.Writer, palette terminal.Palette, before, after *admin
 	lines := differenceLines(before, after)
 	shown := lines[:min(len(lines), max(0, most))]
 	for _, line := range shown {
+		// Modules are texts of those who changed them, so control characters are escaped.
 		text := terminal.Line(strings.ReplaceAll(line, "\t", "    "))
 		switch line[0] {
 		case '+':
@@ -30,17 +34,20 @@ func writeDifference(w io.Writer, palette terminal.Palette, before, after *admin
 		fmt.Fprintln(w, text)
 	}
 	if more := len(lines) - len(shown); more > 0 {
-		fmt.Fprintf(w, "(%s more)\n", counted(more, "line"))
+		fmt.Fprintf(w, "(%s more)\n", report.Counted(int64(more), "line"))
 	}
 	return len(shown)
 }
 
 // differenceLines are the lines of a difference. None is empty.
+//
+// A line begins with +, -, @ or a blank, as those of `diff -u`.
 func differenceLines(before, after *adminpb.Policy) (out []string) {
 	diff := policydiff.Of(before, after)
 	for _, m := range diff.Modules {
-		out = append(out, strings.Split(strings.TrimSuffix(m.Unified(m.Name, m.Name), "\n"), "\n")...)
+		out = append(out, strings.Split(strings.TrimSuffix(m.Unified(policydiff.Names{Left: m.Name, Right: m.Name}), "\n"), "\n")...)
 	}
+	// Values that are no text are compared as a whole: rules, data by their keys, labels.
 	for _, v := range diff.Values {
 		out = append(out, "@@ "+v.Path+" @@")
 		if v.Left != "" {

@@ -22,6 +22,9 @@ import (
 
 // Describe writes an error for people: that of a call with its violations, one a
 // line.
+//
+// The message of an API's error is a whole sentence with the fix in it (AIP-193). One violation is
+// in that sentence already; only several are listed.
 func Describe(err error) string {
 	var own *refusal
 	st, ok := status.FromError(err)
@@ -29,6 +32,8 @@ func Describe(err error) string {
 		return err.Error()
 	}
 	text := st.Message()
+	// status.FromError has the text of the wrapping error in its message; errors.As finds what was
+	// wrapped.
 	var answer interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &answer) {
 		// One that is wrapped says where it is from, before what was answered.
@@ -51,6 +56,8 @@ func Describe(err error) string {
 // what to look at. What the API answers has details, and stays as it is.
 //
 // gRPC's own errors say neither the address nor what to do about it.
+//
+// Every error of our API has an ErrorInfo (AIP-193), which is how the two are distinguished.
 func (c *Client) unanswered(err error) error {
 	st, ok := status.FromError(err)
 	if err == nil || !ok || len(st.Details()) > 0 {
@@ -71,6 +78,8 @@ func (c *Client) unanswered(err error) error {
 // explained turns the error of an API that does not know or does not let who asks into one
 // that says what to do. It is made of the permission and the name alone, so it is the same
 // for what is missing and for what is forbidden.
+//
+// A server answers PERMISSION_DENIED for what does not exist, too, to who may not see it (AIP-211).
 func (c *Client) explained(ctx context.Context, err error) error {
 	st, ok := status.FromError(err)
 	if err == nil || !ok {
@@ -100,11 +109,15 @@ func (c *Client) howToBeKnown() string {
 	return "name a token with --token-file or UNDERSTUDY_TOKEN, log in with `understudy login`, or show a certificate with --client-cert and --client-key"
 }
 
-// whoTime bounds the question who one is, for an error.
+// whoTime bounds asking who one is, for an error.
+//
+// The error is shown without it after that.
 const whoTime = 2 * time.Second
 
 // howToBeAllowed says who was refused, which roles have the permission, and the command by
 // which an owner grants one.
+//
+// The command can be copied as it is, into the terminal of an owner.
 func (c *Client) howToBeAllowed(ctx context.Context, needed access.Permission, resource string) string {
 	ctx, cancel := context.WithTimeout(ctx, whoTime)
 	defer cancel()
@@ -113,6 +126,7 @@ func (c *Client) howToBeAllowed(ctx context.Context, needed access.Permission, r
 		member = who.Principal
 		text = "\n  you are " + member + "; `understudy whoami` shows what you may"
 	}
+	// The least powerful role first: it is the one in the command.
 	roles := access.RolesWith(needed)
 	if len(roles) == 0 {
 		return text
@@ -126,9 +140,12 @@ func (c *Client) howToBeAllowed(ctx context.Context, needed access.Permission, r
 }
 
 // grantedOn is the name of what a resource inherits from: its policy, else its location or its
-// project. It is whole: whoever runs the command may have another location.
+// project. It is whole: anyone who runs the command may have another location.
+//
+// An experiment, a revision and an operation have no bindings of their own.
 func grantedOn(resource string) string {
 	segments := strings.Split(resource, "/")
+	// A list over all policies, policies/-, needs the permission on the location.
 	if i := slices.Index(segments, "-"); i > 0 {
 		segments = segments[:i-1]
 	}
@@ -140,6 +157,8 @@ func grantedOn(resource string) string {
 }
 
 // shellWord quotes what a shell would not take for one word.
+//
+// It is that of a POSIX shell.
 func shellWord(text string) string {
 	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		plain := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
@@ -152,20 +171,24 @@ func shellWord(text string) string {
 
 // WhoAmI asks the server who it takes the caller for. The error is that of the API.
 func (c *Client) WhoAmI(ctx context.Context) (who authentication.WhoAmI, err error) {
-	err = c.askBeside(ctx, authentication.WhoAmIPath, &who, func() bool { return who.Method != "" })
+	err = c.askExtra(ctx, authentication.WhoAmIPath, &who, func() bool { return who.Method != "" })
 	return who, err
 }
 
 // Members asks the server whom its flags name. The error is that of the API: PERMISSION_DENIED
 // for who may not read the bindings of its project.
+//
+// They are in no API of Google's shape: the flags of a server are no resource.
 func (c *Client) Members(ctx context.Context) (members authentication.Members, err error) {
-	err = c.askBeside(ctx, authentication.MembersPath, &members, func() bool { return members.Owners != nil })
+	err = c.askExtra(ctx, authentication.MembersPath, &members, func() bool { return members.Owners != nil })
 	return members, err
 }
 
-// askBeside asks at a path beside the API, and reads the JSON of the answer. complete reports
+// askExtra asks at a path next to the API, and reads the JSON of the answer. complete reports
 // whether that is an answer of such a path.
-func (c *Client) askBeside(ctx context.Context, path string, into any, complete func() bool) error {
+//
+// A 200 alone proves nothing: a proxy that shows a login page answers so, too.
+func (c *Client) askExtra(ctx context.Context, path string, into any, complete func() bool) error {
 	response, caller, err := c.call(ctx, http.MethodGet, path, nil)
 	var lost *url.Error
 	if errors.As(err, &lost) {
@@ -203,6 +226,8 @@ func (c *Client) askBeside(ctx context.Context, path string, into any, complete 
 
 // noAPI is the error of an answer over HTTP that no admin API gives. A port that speaks TLS
 // answers 400 to who does not.
+//
+// Go's TLS server answers a request without TLS with that status and a text.
 func (c *Client) noAPI(response *http.Response) error {
 	hint := "--admin names it"
 	if response.StatusCode == http.StatusBadRequest && !strings.HasPrefix(c.addr, HTTPSScheme) {
@@ -215,6 +240,8 @@ func (c *Client) noAPI(response *http.Response) error {
 // the operation as it is: stored.
 //
 // Nobody may think that an interrupt undid the change.
+//
+// ctx ends by an interrupt or by --timeout. Any other error is that of the call.
 func leftOff(ctx context.Context, operation string, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -248,6 +275,8 @@ func unreachable(st *status.Status, addr, flag string) string {
 }
 
 // causeOf is the message of a status without what gRPC wraps a network's error in.
+//
+// gRPC has no type for it. What has another text is shown as it is.
 func causeOf(st *status.Status) string {
 	text := st.Message()
 	for _, wrapping := range []string{`connection error: desc = "`, "transport: ", "Error while dialing: ", "authentication handshake failed: "} {

@@ -9,9 +9,11 @@ import (
 )
 
 // newStart begins a preview. Nothing changes for anybody who is asked about.
+//
+// AIP-236: nothing is compared before the start, and an update of the experiment ends its preview.
 func newStart() *cobra.Command {
-	cmd, _ := newChange("start EXPERIMENT", "Start the preview of an experiment",
-		"From then on every request that its policy decides is decided by it too, without effect.",
+	cmd, _ := newChange(Help{"start EXPERIMENT", "Start the preview of an experiment",
+		"From then on every request that its policy decides is decided by it too, without effect."},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name, err := c.experiment(args[0])
 			if err != nil {
@@ -25,7 +27,7 @@ func newStart() *cobra.Command {
 
 // newStop ends a preview. What was recorded stays where it was sent.
 func newStop() *cobra.Command {
-	cmd, _ := newChange("stop EXPERIMENT", "End the preview of an experiment", "The experiment stays, and can be started again.\n"+nameHelp,
+	cmd, _ := newChange(Help{"stop EXPERIMENT", "End the preview of an experiment", "The experiment stays, and can be started again.\n" + nameHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name, err := c.experiment(args[0])
 			if err != nil {

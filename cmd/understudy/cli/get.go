@@ -23,6 +23,8 @@ const nameHelp = `A policy is named by its ID, such as web, and an experiment as
 resource name does as well.`
 
 // PolicyCommands are the commands of the admin API.
+//
+// They are in the order in which a change goes through them.
 func PolicyCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newList(), newGet(), newApply(), newStart(), newReport(), newAccept(), newWait(), newCommit(), newStop(), newDelete(), newUndelete(),
@@ -30,8 +32,10 @@ func PolicyCommands() []*cobra.Command {
 }
 
 // newGet shows a resource as the API has it, which `apply -f` reads again.
+//
+// It has the etag, so that to edit what it prints and to apply it fails if somebody else was faster.
 func newGet() *cobra.Command {
-	cmd, _ := NewCommand("get NAME", "Show a policy or an experiment as JSON", nameHelp+"\n"+configHelp,
+	cmd, _ := NewCommand(Help{"get NAME", "Show a policy or an experiment as JSON", nameHelp + "\n" + configHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name := c.Name(args[0])
 			if isConfig(name) {
@@ -64,6 +68,9 @@ func newGet() *cobra.Command {
 // Known reports whether the server has a policy or an experiment of a name. If nobody named a
 // server, and none answers at the usual address, there is none that could have it; any other
 // error is why it is not known. The client has to be connected.
+//
+// It is for commands that take names and files alike. There a name that no server has is a file, and
+// a server that is away must not turn a name into a file.
 func (c *Client) Known(ctx context.Context, short string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, knownTime)
 	defer cancel()
@@ -80,10 +87,14 @@ func (c *Client) Known(ctx context.Context, short string) (bool, error) {
 }
 
 // knownTime bounds how long it may take to find out whether the server has a name.
+//
+// It covers the connection, too. A port where nobody listens is an error at once.
 const knownTime = 5 * time.Second
 
 // Policy reads the policy of a name, or that of an experiment, which has the experiment's etag.
 // The client has to be connected.
+//
+// The etag of an experiment is what a commit names, and its policy has none of its own.
 func (c *Client) Policy(ctx context.Context, short string) (*adminpb.Policy, error) {
 	p, err := c.read(ctx, short)
 	return p, c.unanswered(err)
@@ -106,15 +117,19 @@ func (c *Client) read(ctx context.Context, short string) (*adminpb.Policy, error
 
 // newList lists policies, or experiments if a policy is named: what is in a location is in
 // a policy, so there is no other list.
+//
+// A list has no modules and no data unless they are asked for: a hundred policies with their data can
+// have gigabytes.
 func newList() *cobra.Command {
 	var f listFlags
-	cmd, _ := NewCommand("list [POLICY]", "List the policies, or the experiments of one policy",
+	cmd, _ := NewCommand(Help{"list [POLICY]", "List the policies, or the experiments of one policy",
 		`With POLICY, its experiments are listed; - lists those of all policies. REQUESTS is how
 many were compared by an experiment that is being previewed, and DIFFER how many of
-them it would decide differently; `+"`understudy report`"+` shows which.
+them it would decide differently; ` + "`understudy report`" + ` shows which.
 
--o json has neither the modules nor the data, unless --full asks for them.`,
+-o json has neither the modules nor the data, unless --full asks for them.`},
 		cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			// AIP-159: a policy `-` is all policies.
 			if len(args) == 0 {
 				return c.listPolicies(ctx, f)
 			}
@@ -132,6 +147,8 @@ type listFlags struct {
 }
 
 // view is how much of each policy is asked for (AIP-157).
+//
+// A table needs no contents either way.
 func (f listFlags) view() adminpb.PolicyView {
 	if f.full {
 		return adminpb.PolicyView_POLICY_VIEW_FULL
@@ -142,6 +159,8 @@ func (f listFlags) view() adminpb.PolicyView {
 // listPolicies prints a table, or all pages as one answer in JSON. Stored policies that
 // cannot be read are named on standard error (AIP-217): the list of the others is right
 // without them.
+//
+// RECONCILING says that some live sidecar has not applied the last change yet.
 func (c *Client) listPolicies(ctx context.Context, f listFlags) error {
 	policies, unreadable, err := c.readPolicies(ctx, c.location, f.filter, f.view())
 	if err != nil {
@@ -194,6 +213,7 @@ func (c *Client) listExperiments(ctx context.Context, policy string, f listFlags
 	fmt.Fprintln(t, "EXPERIMENT\tSTATE\tREQUESTS\tDIFFER\tETAG\tSTARTED\tUPDATED\tCREATOR")
 	reports := c.numbers(ctx, experiments)
 	for i, e := range experiments {
+		// An experiment without preview metadata was never started (AIP-236).
 		state := "never previewed"
 		if m := e.PreviewMetadata; m != nil {
 			state = m.State.String()
@@ -207,6 +227,7 @@ func (c *Client) listExperiments(ctx context.Context, policy string, f listFlags
 
 const (
 	// reportsAtOnce is how many reports are read at the same time for a list.
+	// Each costs the server a read of the evidence of one experiment.
 	reportsAtOnce = 8
 	// reportTime bounds what one may take: a list is worth more than its numbers.
 	reportTime = 2 * time.Second
@@ -214,6 +235,9 @@ const (
 
 // numbers reads the reports of the experiments that are being previewed: one for each, nil
 // for all others, and where it cannot be read.
+//
+// What cannot be read in time is missing from the table, and no error: who may list experiments need
+// not have the permission to read reports.
 func (c *Client) numbers(ctx context.Context, experiments []*adminpb.PolicyExperiment) []*adminpb.Report {
 	reports := make([]*adminpb.Report, len(experiments))
 	turns := make(chan struct{}, reportsAtOnce)
@@ -237,6 +261,8 @@ func (c *Client) numbers(ctx context.Context, experiments []*adminpb.PolicyExper
 }
 
 // numbersOf are the columns of a list: the requests compared, and how many differ.
+//
+// A dash is "not known", which is not 0.
 func numbersOf(r *adminpb.Report) (requests, differ string) {
 	if r == nil {
 		return "-", "-"
@@ -245,7 +271,7 @@ func numbersOf(r *adminpb.Report) (requests, differ string) {
 }
 
 // noteNumbers says on standard error what the preview of an experiment has shown so far,
-// beside the resource on standard output, which `apply` reads again.
+// next to the resource on standard output, which `apply` reads again.
 func (c *Client) noteNumbers(ctx context.Context, e *adminpb.PolicyExperiment) {
 	if r := c.numbers(ctx, []*adminpb.PolicyExperiment{e})[0]; r != nil {
 		fmt.Fprintf(c.Err, "%[1]s: %[2]s; see `understudy report %[1]s`\n", c.short(e.Name), verdict.Summary(r))

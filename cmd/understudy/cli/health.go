@@ -16,6 +16,9 @@ import (
 )
 
 // NewHealth is the health check of a container: its image has no shell and no curl.
+//
+// It asks /readyz and not /livez: an orchestrator that restarts what is not ready yet would do so for
+// ever while the store is away.
 func NewHealth() *cobra.Command {
 	var addr string
 	var timeout time.Duration
@@ -59,6 +62,8 @@ type readyAnswer struct {
 }
 
 // notes are what is wrong with a server that is ready all the same.
+//
+// They are for a person who looks at the log of the health check; the exit code is 0.
 func (r readyAnswer) notes() (out []string) {
 	if r.MissingCount > 0 {
 		out = append(out, fmt.Sprintf("missing: %s. %s", firstOf(r.MissingPolicies, r.MissingCount), r.Help))
@@ -73,6 +78,8 @@ func (r readyAnswer) notes() (out []string) {
 }
 
 // firstOf names some of so many.
+//
+// The server sends the first ones alone: a list of thousands is no line of a log.
 func firstOf(names []string, total int) string {
 	text := strings.Join(names, ", ")
 	if more := total - len(names); more > 0 {
@@ -83,10 +90,12 @@ func firstOf(names []string, total int) string {
 
 // HealthRequest returns a request to a path of a server's health port, whose address is the
 // value of a flag. The error is one of that flag.
-func HealthRequest(ctx context.Context, flag, addr, path string) (*http.Request, error) {
-	host, port, err := net.SplitHostPort(addr)
+//
+// The port has neither TLS nor authentication.
+func HealthRequest(ctx context.Context, addr command.FlagValue, path string) (*http.Request, error) {
+	host, port, err := net.SplitHostPort(addr.Value)
 	if err != nil {
-		return nil, command.Usage(fmt.Errorf("--%s: it is host:port, such as 127.0.0.1:8282: %w", flag, err))
+		return nil, command.Usage(fmt.Errorf("--%s: it is host:port, such as 127.0.0.1:8282: %w", addr.Flag, err))
 	}
 	// A server listens on all addresses as :8282 or 0.0.0.0:8282, which nobody can call.
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -94,7 +103,7 @@ func HealthRequest(ctx context.Context, flag, addr, path string) (*http.Request,
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, nil)
 	if err != nil {
-		return nil, command.Usage(fmt.Errorf("--%s: %w", flag, err))
+		return nil, command.Usage(fmt.Errorf("--%s: %w", addr.Flag, err))
 	}
 	return request, nil
 }
@@ -104,8 +113,10 @@ const maxReadiness = 64 << 10
 
 // checkHealth asks the health port once. An error means that a container is to be taken
 // for unhealthy: not ready, not there, or something else that listens there.
+//
+// It asks once and repeats nothing: a container's health check has an interval of its own.
 func checkHealth(ctx context.Context, addr string, out io.Writer) error {
-	request, err := HealthRequest(ctx, "addr", addr, "/readyz")
+	request, err := HealthRequest(ctx, command.FlagValue{Flag: "addr", Value: addr}, "/readyz")
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 
 // noteInterpreted says which forms make OPA's interpreter evaluate a policy. It is found out
 // here, by the same code as a sidecar's. What does not compile was refused by the server, which said why.
+//
+// It is a note about speed. What the policy decides is the same.
 func (c *Client) noteInterpreted(ctx context.Context, p *adminpb.Policy) {
 	compiled, err := authz.Compile(ctx, p)
 	if err != nil {

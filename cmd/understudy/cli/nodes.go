@@ -15,11 +15,14 @@ import (
 
 // newNodes lists the sidecars as they report themselves to the store; it asks none of
 // them.
+//
+// A sidecar that was stopped says so and is gone from the list; one that was killed stays in it for
+// an hour.
 func newNodes() *cobra.Command {
 	var policy, filter string
-	cmd, _ := NewCommand("nodes [NODE]", "List the sidecars of a location, or show one as JSON",
+	cmd, _ := NewCommand(Help{"nodes [NODE]", "List the sidecars of a location, or show one as JSON",
 		`SEEN is the time since a sidecar last reported; it does so every two seconds. One
-that is silent for ten no longer counts, and after an hour it is forgotten.`,
+that is silent for ten no longer counts, and after an hour it is forgotten.`},
 		cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			if len(args) > 0 {
 				n, err := c.policies.GetNode(ctx, &adminpb.GetNodeRequest{Name: c.node(args[0])})
@@ -29,6 +32,7 @@ that is silent for ten no longer counts, and after an hour it is forgotten.`,
 				return c.print(n)
 			}
 			if policy != "" {
+				// AIP-160: `:` asks whether a repeated field has the value.
 				filter = strings.TrimPrefix(filter+fmt.Sprintf(" AND policies:%q", c.Name(policy)), " AND ")
 			}
 			return c.listNodes(ctx, filter)
@@ -57,13 +61,16 @@ func (c *Client) listNodes(ctx context.Context, filter string) error {
 	fmt.Fprintln(t, "NODE\tPOLICIES\tAPPLIED\tSTARTED\tSEEN\tERROR")
 	for _, n := range nodes {
 		failure := "-"
+		// An error comes before a policy that is not there: it says why a change is not applied.
 		switch absent := authz.AbsentDefault(n); {
 		case n.Error != nil:
 			failure = n.Error.Message
 		case absent != "":
 			failure = "no policy " + string(absent)
 		}
+		// It is the --node of the sidecar: by default the host name and a random suffix.
 		name := authz.ResourceName(n.Name).ID()
+		// It answers OK every time, whatever its policies say.
 		if n.Observing {
 			name += " (observing)"
 		}
@@ -77,11 +84,13 @@ func (c *Client) listNodes(ctx context.Context, filter string) error {
 }
 
 // explainAbsent says once for each default policy that does not exist what that means.
+//
+// Many sidecars usually lack the same one.
 func (c *Client) explainAbsent(nodes []*adminpb.Node) error {
 	said := make(map[string]bool)
 	for _, n := range nodes {
 		id := authz.AbsentDefault(n)
-		if help := authz.AbsentDefaultHelp(id, authz.DefaultVerdict(n)); id != "" && !said[help] {
+		if help := authz.AbsentDefaultHelp(id, authz.DefaultEffect(n)); id != "" && !said[help] {
 			said[help] = true
 			if _, err := fmt.Fprintln(c.Out, help); err != nil {
 				return err

@@ -19,10 +19,10 @@ import (
 // for 30 days: that of a commit with the report that it was judged by.
 func newOperations() *cobra.Command {
 	var filter string
-	cmd, _ := NewCommand("operations [OPERATION]", "List the changes of a location, or show one as JSON",
+	cmd, _ := NewCommand(Help{"operations [OPERATION]", "List the changes of a location, or show one as JSON",
 		`Each change of policies and experiments is an operation, which is done when every live
 sidecar has applied it, and is kept for 30 days. OPERATION is an ID or the beginning
-of one. That of a commit has the report that it was judged by.`,
+of one. That of a commit has the report that it was judged by.`},
 		cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			if len(args) == 0 {
 				return c.listOperations(ctx, filter)
@@ -45,6 +45,8 @@ of one. That of a commit has the report that it was judged by.`,
 }
 
 // readOperations reads all operations of the location, the latest first.
+//
+// google.longrunning.ListOperations has no order_by, so they are sorted here.
 func (c *Client) readOperations(ctx context.Context, filter string) ([]*longrunningpb.Operation, []string, error) {
 	var unreadable []string
 	found, err := all(func(token string) ([]*longrunningpb.Operation, string, error) {
@@ -61,6 +63,8 @@ func (c *Client) readOperations(ctx context.Context, filter string) ([]*longrunn
 }
 
 // listOperations prints one operation a line.
+//
+// Operations are kept for 30 days. All of them are read: who looks here wants to know what happened.
 func (c *Client) listOperations(ctx context.Context, filter string) error {
 	found, unreadable, err := c.readOperations(ctx, filter)
 	if err != nil {
@@ -81,6 +85,8 @@ func (c *Client) listOperations(ctx context.Context, filter string) error {
 }
 
 // stateOf is how far an operation is, on one line.
+//
+// A failed one is stored, too: the sidecars that could not apply it go on with what they had.
 func stateOf(op *longrunningpb.Operation) string {
 	m := commonMetadata(op)
 	switch {
@@ -95,10 +101,13 @@ func stateOf(op *longrunningpb.Operation) string {
 
 // operation returns the name of an operation, of which an ID, the beginning of one or the whole
 // name is given.
+//
+// A beginning that fits several is an error, and never the latest of them.
 func (c *Client) operation(ctx context.Context, given string) (string, error) {
 	if strings.HasPrefix(given, "projects/") {
 		return given, nil
 	}
+	// It goes into a filter, between quotes.
 	if !revisionGrammar.MatchString(given) {
 		return "", command.Usage(fmt.Errorf("%q is no operation: it is an ID, the beginning of one, or a whole name", given))
 	}

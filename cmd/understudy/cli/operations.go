@@ -17,6 +17,10 @@ import (
 //
 // It asks the server to wait, two seconds at a time, rather than again and again: an
 // operation is done within milliseconds where all sidecars are well.
+//
+// There is no limit of time: a sidecar that is live and does not apply a change is shown in the
+// progress, and stops to count ten seconds after it is gone. Each call of two seconds fits the
+// deadlines of proxies in between, and shows progress.
 func (c *Client) await(ctx context.Context, op *longrunningpb.Operation) (_ *longrunningpb.Operation, err error) {
 	for c.wait && !op.Done {
 		fmt.Fprintln(c.Err, c.progressOf(op))
@@ -27,6 +31,7 @@ func (c *Client) await(ctx context.Context, op *longrunningpb.Operation) (_ *lon
 			return op, leftOff(ctx, name, err)
 		}
 	}
+	// AIP-151: an operation that has failed is an answer, and its error has the details of any other.
 	if failure := op.GetError(); failure != nil {
 		return op, status.FromProto(failure).Err()
 	}
@@ -34,6 +39,9 @@ func (c *Client) await(ctx context.Context, op *longrunningpb.Operation) (_ *lon
 }
 
 // finish waits for an operation, printing its progress, and prints its result.
+//
+// err is that of the call which made the operation, so that a command ends with
+// `return c.finish(ctx, op, err)`.
 func (c *Client) finish(ctx context.Context, op *longrunningpb.Operation, err error) error {
 	if err != nil {
 		return err
@@ -58,6 +66,7 @@ func commonMetadata(op *longrunningpb.Operation) *adminpb.OperationMetadata {
 	if err != nil {
 		return nil
 	}
+	// A commit and a promotion have more metadata, with the common ones in a field.
 	if wrapped, ok := m.(interface {
 		GetOperation() *adminpb.OperationMetadata
 	}); ok {
@@ -68,6 +77,8 @@ func commonMetadata(op *longrunningpb.Operation) *adminpb.OperationMetadata {
 }
 
 // verbOf is what an operation does, as people see it.
+//
+// See [Client.creates].
 func (c *Client) verbOf(m *adminpb.OperationMetadata) string {
 	if c.creates && m.GetVerb() == "update" {
 		return "create"
@@ -85,6 +96,8 @@ func (c *Client) progressOf(op *longrunningpb.Operation) string {
 
 // summaryOf is the line at the end. An operation without a name was a validation: nothing
 // is stored, and there is nothing to ask about later.
+//
+// The etag is what the next change can name, so that it is made to this version and no other.
 func (c *Client) summaryOf(op *longrunningpb.Operation) string {
 	if op.Name == "" {
 		return "valid; nothing was changed"
@@ -102,6 +115,9 @@ func (c *Client) summaryOf(op *longrunningpb.Operation) string {
 }
 
 // doneOn says where a change is in force.
+//
+// Nobody live is no error: a location may be filled before its first sidecar starts. It is said, since
+// a mistyped location looks the same.
 func doneOn(sidecars int32) string {
 	switch sidecars {
 	case 0:

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"text/tabwriter"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -13,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
@@ -20,13 +19,17 @@ import (
 )
 
 // promoteFlags are the flags of `promote`.
+// promoteFlags has no --etag: a promotion always names the versions that it has read.
 type promoteFlags struct{ validateOnly, yes bool }
 
 // newPromote makes live in the next location what is live here, on the server: what goes live
 // is what was shown, and not a file that somebody changed in between.
+//
+// Stages are a chain: each location has one next location, which is stored on the server. So nobody
+// promotes into production by a flag that is mistyped.
 func newPromote() *cobra.Command {
 	var f promoteFlags
-	cmd, _ := newChange("promote [POLICY...]", "Make the policies of a location live in its next one",
+	cmd, _ := newChange(Help{"promote [POLICY...]", "Make the policies of a location live in its next one",
 		`What is live here becomes live there: the policies that are named, or all that differ,
 in one step and without uploading anything. Either all of them are promoted or none.
 
@@ -36,9 +39,9 @@ If one of them has changed since, nothing is promoted. In a script nobody can be
 so there it takes --yes. What the next location requires of commits (its config) holds
 for promotions as well.
 
-`+stagesHelp, cobra.ArbitraryArgs, func(c *Client, ctx context.Context, args []string) error {
-			return f.run(ctx, c, args)
-		})
+` + stagesHelp}, cobra.ArbitraryArgs, func(c *Client, ctx context.Context, args []string) error {
+		return f.run(ctx, c, args)
+	})
 	cmd.Example = `  understudy promote --location projects/shop/locations/dev web
   understudy promote --location projects/shop/locations/dev web --yes
   understudy promote --location projects/shop/locations/staging --validate-only -o json`
@@ -48,6 +51,9 @@ for promotions as well.
 }
 
 // run shows the promotion, asks, and makes it.
+//
+// What is shown and what is promoted are the same: the request has the revision of each source and
+// the etag of each target, and the server refuses all of it if one is another one by then.
 func (f *promoteFlags) run(ctx context.Context, c *Client, args []string) error {
 	if !f.yes && !f.validateOnly && !c.interactive() {
 		return command.Usage(errors.New("standard input is no terminal, so nobody can be asked: give --yes, or --validate-only to see what would be promoted"))
@@ -57,11 +63,12 @@ func (f *promoteFlags) run(ctx context.Context, c *Client, args []string) error 
 		return err
 	}
 	changed := p.changed()
+	// Nothing to do is a success: a pipeline runs it after each merge.
 	if len(changed) == 0 {
 		return c.showPromotion(p, nil)
 	}
 	c.showDifference(p, changed)
-	if !f.yes && !f.validateOnly && !c.ask(fmt.Sprintf("\nPromote %s to %s?", countedPolicies(len(changed)), authz.ResourceName(p.to).ID())) {
+	if !f.yes && !f.validateOnly && !c.ask(fmt.Sprintf("\nPromote %s to %s?", report.Counted(int64(len(changed)), "policy"), authz.ResourceName(p.to).ID())) {
 		return errors.New("nothing was promoted")
 	}
 	op, err := c.policies.PromotePolicies(ctx, p.request(c.location, f.validateOnly))
@@ -85,12 +92,16 @@ type promotion struct {
 }
 
 // promotedPolicy is a policy on both sides; target is nil if there is none.
+//
+// Both have one ID: what decides by a name in one stage decides by it in the next one.
 type promotedPolicy struct{ source, target *adminpb.Policy }
 
 // id is that of both.
 func (p promotedPolicy) id() string { return authz.ResourceName(p.source.Name).ID() }
 
 // change is what becomes of the target. A revision is the hash of its content.
+//
+// So the same content is unchanged, no matter who put it there and how.
 func (p promotedPolicy) change() string {
 	switch {
 	case p.target == nil:
@@ -113,6 +124,9 @@ func (p promotion) changed() (out []promotedPolicy) {
 }
 
 // request asks for what changes, in the versions that were read.
+//
+// Those that are the same on both sides are left out: a promotion of them would be a change without a
+// difference. An empty etag says that there is no such policy yet.
 func (p promotion) request(from string, validateOnly bool) *adminpb.PromotePoliciesRequest {
 	r := &adminpb.PromotePoliciesRequest{Parent: from, Destination: p.to, ValidateOnly: validateOnly}
 	for _, policy := range p.changed() {
@@ -123,6 +137,8 @@ func (p promotion) request(from string, validateOnly bool) *adminpb.PromotePolic
 
 // readPromotion reads the next location, and both sides of the policies that are named, or of
 // all that are live.
+//
+// A policy that is named twice is promoted once.
 func (c *Client) readPromotion(ctx context.Context, args []string) (promotion, error) {
 	config, err := c.policies.GetConfig(ctx, &adminpb.GetConfigRequest{Name: c.location + "/config"})
 	if err != nil {
@@ -156,7 +172,7 @@ func (c *Client) onBoth(ctx context.Context, name, to string) (promotedPolicy, e
 	if err != nil {
 		return promotedPolicy{}, err
 	}
-	target, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: to + "/policies/" + authz.ResourceName(name).ID()})
+	target, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: string(authz.Location(to).Policy(authz.PolicyName(name).ID()))})
 	if status.Code(err) == codes.NotFound {
 		return promotedPolicy{source: source}, nil
 	}
@@ -186,6 +202,8 @@ func (c *Client) allOfBoth(ctx context.Context, to string) ([]promotedPolicy, er
 }
 
 // livePolicies lists the policies of a location, and names what it has to leave out.
+//
+// With their modules and data: what differs in them is shown.
 func (c *Client) livePolicies(ctx context.Context, location string) ([]*adminpb.Policy, error) {
 	policies, unreadable, err := c.readPolicies(ctx, location, "", adminpb.PolicyView_POLICY_VIEW_FULL)
 	c.unreadable(unreadable)
@@ -196,6 +214,7 @@ func (c *Client) livePolicies(ctx context.Context, location string) ([]*adminpb.
 func (c *Client) showDifference(p promotion, changed []promotedPolicy) {
 	palette := terminal.PaletteFor(c.Err)
 	fmt.Fprintf(c.Err, "%s → %s\n", c.location, p.to)
+	// All policies share the lines: a person reads so many in all.
 	left := maxDifference
 	for _, policy := range changed {
 		before := "none"
@@ -208,6 +227,8 @@ func (c *Client) showDifference(p promotion, changed []promotedPolicy) {
 }
 
 // promotedLine is a policy of a promotion, as it is printed for scripts.
+//
+// The names of its fields are part of the output.
 type promotedLine struct {
 	// Policy is the one in the location that is promoted to.
 	Policy string `json:"policy"`
@@ -245,25 +266,12 @@ func (c *Client) printPromotion(p promotion, op *longrunningpb.Operation) error 
 	lines := []promotedLine{}
 	for _, policy := range p.policies {
 		line := promotedLine{
-			Policy: p.to + "/policies/" + policy.id(), Change: policy.change(), Revision: policy.source.Revision, Replaced: policy.target.GetRevision(),
+			Policy: string(authz.Location(p.to).Policy(authz.PolicyID(policy.id()))), Change: policy.change(), Revision: policy.source.Revision, Replaced: policy.target.GetRevision(),
 		}
 		if line.Change != "unchanged" {
 			line.Operation = op.GetName()
 		}
 		lines = append(lines, line)
 	}
-	text, err := json.MarshalIndent(lines, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(c.Out, strings.TrimSpace(string(text)))
-	return err
-}
-
-// countedPolicies is a number of policies.
-func countedPolicies(n int) string {
-	if n == 1 {
-		return "1 policy"
-	}
-	return fmt.Sprintf("%d policies", n)
+	return terminal.WriteValue(c.Out, lines)
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -20,16 +19,17 @@ import (
 	"understudy/admin/policyfile"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
 )
 
 // pushTime bounds one call of the Policyfile API.
 const pushTime = 30 * time.Second
 
 // NewPush makes the command for Policyfile locks (RFC-042). It uses the Policyfile API, as
-// Chef's tools do, so that whoever has those needs no other way.
+// Chef's tools do, so that anyone who has those needs no other way.
 func NewPush() *cobra.Command {
 	var allowNoOp bool
-	cmd, _ := newChange("push GROUP LOCK", "Make a Policyfile lock the active one of a policy group",
+	cmd, _ := newChange(Help{"push GROUP LOCK", "Make a Policyfile lock the active one of a policy group",
 		`LOCK is a file that 'understudy lock' wrote, or - for standard input. GROUP is a
 policy group, such as dev: the ID of a location, in the project of --location, or its
 whole resource name. Group, policy and revision are made as needed.
@@ -38,7 +38,7 @@ A revision is what its revision_id says. If the server knows it already, it make
 lock active that it has. Promote it from there with 'understudy promote'.
 
 A lock of which nothing can be enforced, such as one of Chef's, leaves requests to the
-default decision. It is pushed with --allow-no-op only.`,
+default decision. It is pushed with --allow-no-op only.`},
 		cobra.ExactArgs(2), func(c *Client, ctx context.Context, args []string) error {
 			document, err := command.ReadFile(args[1], c.In)
 			if err != nil {
@@ -51,7 +51,7 @@ default decision. It is pushed with --allow-no-op only.`,
 			if _, err := lock.Policy(); err != nil && !allowNoOp {
 				return fmt.Errorf("nothing of %s can be enforced: %w; push it all the same with --allow-no-op", args[1], err)
 			}
-			return c.push(ctx, c.sibling(args[0]), args[1], allowNoOp, lock, document)
+			return c.push(ctx, c.sibling(args[0]), lockFile{args[1], document, lock}, allowNoOp)
 		})
 	cmd.Example = `  understudy lock ./policy --name web > web.lock.json
   understudy push dev web.lock.json
@@ -68,6 +68,8 @@ default decision. It is pushed with --allow-no-op only.`,
 }
 
 // pushed is what a push did, as it is printed with -o json.
+//
+// Its fields have the names of Chef's own documents, and not those of our API.
 type pushed struct {
 	// Group is a policy group, which is a location here.
 	Group string `json:"policy_group"`
@@ -81,29 +83,40 @@ type pushed struct {
 	Enforcement string `json:"enforcement"`
 }
 
-// push puts a lock that was read from a file into a location.
-func (c *Client) push(ctx context.Context, location, file string, allowNoOp bool, lock *policyfile.Lock, document []byte) error {
+// lockFile is a file that has a lock, as it was read.
+type lockFile struct {
+	name     string
+	document []byte
+	lock     *policyfile.Lock
+}
+
+// push puts a lock into a location.
+//
+// The lock is sent byte for byte: its revision ID is a hash that its author has made, and tools
+// compare documents.
+func (c *Client) push(ctx context.Context, location string, from lockFile, allowNoOp bool) error {
 	name := authz.ResourceName(location)
 	if location != fmt.Sprintf("projects/%s/locations/%s", name.Project(), name.ID()) {
 		return command.Usage(fmt.Errorf("%s is no policy group: it is like dev, in the project of --location %s, or projects/default/locations/dev", location, c.location))
 	}
 	path := "/organizations/" + url.PathEscape(name.Project()) + "/policy_groups/" + url.PathEscape(name.ID()) +
-		"/policies/" + url.PathEscape(lock.Name)
+		"/policies/" + url.PathEscape(from.lock.Name)
 	if allowNoOp {
 		path += "?" + policyfile.AllowNoOp + "=true"
 	}
-	active, err := c.put(ctx, path, document)
+	active, err := c.put(ctx, path, from.document)
 	if err != nil {
 		return err
 	}
-	if !sameDocument(active.document, document) {
-		fmt.Fprintf(c.Err, "the server knows the revision %s already: what it has is active, and differs from %s\n", lock.RevisionID, file)
+	// The hash is over a part of the lock, so two documents of one revision may differ in the rest.
+	if !sameDocument(active.document, from.document) {
+		fmt.Fprintf(c.Err, "the server knows the revision %s already: what it has is active, and differs from %s\n", from.lock.RevisionID, from.name)
 	}
 	if err := c.awaitApplied(ctx, active.operation); err != nil {
 		return err
 	}
 	return c.showPushed(pushed{
-		name.ID(), lock.Name, lock.RevisionID, active.created, active.enforcement,
+		name.ID(), from.lock.Name, from.lock.RevisionID, active.created, active.enforcement,
 	})
 }
 
@@ -141,13 +154,17 @@ func (c *Client) put(ctx context.Context, path string, document []byte) (activeL
 	}, nil
 }
 
-// denial matches what a refusal says of the permission that is missing.
-var denial = regexp.MustCompile(`Permission '(\S+)' denied on resource '(\S+)'`)
-
 // refusedPush is what the API says against a lock, or against who pushes it.
+//
+// Chef's errors are a list of texts. Ours have google.rpc.ErrorInfo next to it, from which the
+// permission is known that was missing.
 func (c *Client) refusedPush(ctx context.Context, response *http.Response, answer []byte) error {
 	var problem struct {
 		Error []string `json:"error"`
+		// Details are those of google.rpc.ErrorInfo.
+		Details []struct {
+			Metadata map[string]string `json:"metadata"`
+		} `json:"details"`
 	}
 	if err := json.Unmarshal(answer, &problem); err != nil || len(problem.Error) == 0 {
 		return c.noAPI(response)
@@ -156,13 +173,17 @@ func (c *Client) refusedPush(ctx context.Context, response *http.Response, answe
 	if response.StatusCode == http.StatusUnauthorized {
 		text += "\n  " + c.howToBeKnown()
 	}
-	if m := denial.FindStringSubmatch(text); m != nil {
-		text += c.howToBeAllowed(ctx, access.Permission(m[1]), m[2])
+	for _, d := range problem.Details {
+		if missing := d.Metadata["permission"]; missing != "" {
+			text += c.howToBeAllowed(ctx, access.Permission(missing), d.Metadata["resource"])
+		}
 	}
 	return errors.New(text)
 }
 
 // awaitApplied waits until every live sidecar has the lock.
+//
+// The Policyfile API answers when the lock is stored; its header names the operation.
 func (c *Client) awaitApplied(ctx context.Context, operation string) error {
 	op, err := c.operations.GetOperation(ctx, &longrunningpb.GetOperationRequest{Name: operation})
 	if err != nil {
@@ -175,12 +196,7 @@ func (c *Client) awaitApplied(ctx context.Context, operation string) error {
 // showPushed prints what a push did.
 func (c *Client) showPushed(p pushed) error {
 	if c.Output == "json" {
-		out, err := json.MarshalIndent(p, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(c.Out, string(out))
-		return err
+		return terminal.WriteValue(c.Out, p)
 	}
 	_, err := fmt.Fprintf(c.Out, "%s is active in the policy group %s at revision %s; %s\n",
 		p.Name, p.Group, shortID(p.RevisionID), p.Enforcement)

@@ -22,9 +22,8 @@ import (
 )
 
 // ExampleRequire is the list that commands show as an example. It is what a commit without
-// anybody who looks should require: enough requests, nobody locked out or let in, no failure,
-// and next to nothing that was not compared.
-const ExampleRequire = "requests>=10000,newly-denied=0,newly-allowed=0,failed=0,dropped<=1%"
+// anybody who looks should require: enough requests, and what any commit should show.
+const ExampleRequire = "requests>=10000," + report.DefaultRequirements
 
 // requireHelp is in the help of all commands that take --require.
 const requireHelp = `LIST is what the report has to show, with commas between:
@@ -36,25 +35,33 @@ const requireHelp = `LIST is what the report has to show, with commas between:
   newly-denied=0        none of the requests would be newly denied
   newly-denied<=0.1%    at most this share of those that the live policy allows
   newly-allowed<=0.1%   at most this share of those that the live policy denies
-  response-changed<=1%  at most this share of those with the same verdict
+  newly-denied<=1%@95   with a confidence of 95%, however often you look, at most this
+                        share of callers; not met where fewer than 95% of the requests
+                        have a caller; newly-denied<=0.1%@95/requests is of requests,
+                        as if they were independent; newly-allowed, too
+  response-changed<=1%  at most this share of those with the same result
   failed<=0.1%          at most this share of those compared failed in the experiment
   dropped<=1%           at most this share of all was not compared, by chance or not,
                         or because the live policy failed
-  changed-rules>=80%    at least this share of the changed rules was exercised
+  changed>=100%         at least this share of the items in which the policies differ
+                        was seen: some request has shown what they do, or somebody
+                        has accepted that none has
   all-nodes             every live sidecar with the policy reports
-  different-committer   whoever commits has never set the experiment's policy
+  different-committer   the one who commits has never set the experiment's policy
   scope=all-pairs       count what was compared with earlier live policies, too
-Without the %, each of these limits is on a number: whoever is allowed to ask for
+Without the %, each of these limits is on a number: a caller who may ask for
 something else makes a share smaller, and no number. A share is not known, and so not
 met, if more than 1% of what was to be compared was lost and not by chance. Where
 chance chose what was compared, the upper end of its 95% interval has to be within the
 limit, and it is not known if it is as sure as fewer than 30 requests. What the
 location requires of every commit counts as well. A list that says nothing about
-newly-denied, newly-allowed or failed is no answer once there are such requests, nor
-one that says nothing about dropped once more than 1% was not compared: the verdict
-is then "Look first", and not "Ready".`
+newly-denied, newly-allowed, response-changed or failed is no answer once there are
+such requests, nor one that says nothing about dropped once more than 1% was not
+compared, or about changed while an item was not seen: the verdict is then "Look
+first", and not "Ready".`
 
 // reportFlags are the flags of `report`.
+// reportFlags are judged by the server but for all, which is about the terminal.
 type reportFlags struct {
 	require    string
 	watch, all bool
@@ -62,22 +69,25 @@ type reportFlags struct {
 
 // newReport shows what a preview has shown so far. It is for people, and its exit code is
 // for pipelines.
+//
+// It reads and never changes anything, so it needs the right to view alone.
 func newReport() *cobra.Command {
 	var f reportFlags
-	cmd, _ := newCommandWith(reportview.Formats, "report EXPERIMENT", "Show what an experiment would change, or has changed with its commit",
+	cmd, _ := newCommandWith(reportview.Formats, Help{"report EXPERIMENT", "Show what an experiment would change, or has changed with its commit",
 		`It begins with the verdict. Then come how many requests were compared and how they
-differ, what changes and why, who is concerned, what was never exercised, and what
-is not known. On a terminal it fits the screen; --all shows lists to their ends.
+differ, what changes and why, who is concerned, which items of the change no request
+has shown, and what is not known. On a terminal it fits the screen; --all shows lists
+to their ends.
 
 Of an experiment that was committed it shows what was known then, as its revision
-keeps it; POLICY@REVISION names one (see `+"`understudy revisions`"+`).
+keeps it; POLICY@REVISION names one (see ` + "`understudy revisions`" + `).
 
 The exit code is 0 if all requirements are met, those of the location and those of
---require, and 1 if not, or if requests would be newly denied, newly allowed or fail,
-or more than 1% were not compared, and none of the requirements is about those.
-Without any it is 0.
+--require, and 1 if not, or if requests would be newly denied, newly allowed, answered
+differently or fail, more than 1% were not compared, or an item of the change was not
+seen, and none of the requirements is about those. Without any it is 0.
 
-`+requireHelp,
+` + requireHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			if policy, revision, found := strings.Cut(args[0], "@"); found {
 				return c.showRevisionReport(ctx, policy, revision, f)
@@ -108,11 +118,35 @@ Without any it is 0.
 
 // bindRequire declares --require, and completes the names of requirements.
 func bindRequire(cmd *cobra.Command, require *string) {
-	cmd.Flags().StringVar(require, "require", "", "what the report has to show, such as '"+ExampleRequire+"'")
+	cmd.Flags().Var((*RequireFlag)(require), "require", "what the report has to show, such as '"+ExampleRequire+"'; lists add up")
 	_ = cmd.RegisterFlagCompletionFunc("require", completeRequire)
 }
 
+// RequireFlag is the value of --require: the lists of all that are given, as one list. It implements pflag.Value.
+//
+// Lists add up, so that a pipeline can add its own to those of a variable. A requirement that is in
+// two of them is an error.
+type RequireFlag string
+
+// Set implements pflag.Value: it adds a list.
+// An empty one adds nothing: a variable of a pipeline may be unset.
+func (f *RequireFlag) Set(list string) error {
+	if *f != "" && list != "" {
+		list = "," + list
+	}
+	*f += RequireFlag(list)
+	return nil
+}
+
+// String implements pflag.Value.
+func (f *RequireFlag) String() string { return string(*f) }
+
+// Type implements pflag.Value: what the help calls the value.
+func (*RequireFlag) Type() string { return "string" }
+
 // ParseRequire reads the value of --require. Without any it is nil.
+//
+// Nil is no requirements at all, which the server distinguishes from ones that demand nothing.
 func ParseRequire(list string) (*adminpb.CommitRequirements, error) {
 	if list == "" {
 		return nil, nil
@@ -125,12 +159,17 @@ func ParseRequire(list string) (*adminpb.CommitRequirements, error) {
 }
 
 // report reads the report of an experiment, judged by requirements that may be nil.
+//
+// The server adds the requirements of the location, and judges all of them: there is one place that
+// knows when a requirement is met, and commits use it, too.
 func (c *Client) report(ctx context.Context, experiment string, required *adminpb.CommitRequirements) (*adminpb.Report, error) {
 	return c.policies.GetReport(ctx, &adminpb.GetReportRequest{Name: experiment + "/report", Requirements: required})
 }
 
 // showReport prints a report once. That of an experiment which is not there any more, because
 // it was committed, is the one that its revision keeps.
+//
+// Its exit code is for pipelines, so it is not 0 either where nobody has judged what differs.
 func (c *Client) showReport(ctx context.Context, experiment string, required *adminpb.CommitRequirements, f reportFlags) error {
 	r, err := c.report(ctx, experiment, required)
 	if status.Code(err) == codes.NotFound {
@@ -149,6 +188,8 @@ func (c *Client) showReport(ctx context.Context, experiment string, required *ad
 }
 
 // writeReport prints a report in the form that is asked for.
+//
+// As text its width is that of the terminal, so that no line is broken in two.
 func (c *Client) writeReport(r *adminpb.Report, f reportFlags) error {
 	o := reportview.OptionsFor(c.Out)
 	o.Everything = f.all
@@ -156,6 +197,8 @@ func (c *Client) writeReport(r *adminpb.Report, f reportFlags) error {
 }
 
 // met is the exit code of a report.
+//
+// The error has no text: the report has said it.
 func met(r *adminpb.Report) error {
 	if report.Ready(r) {
 		return nil
@@ -165,10 +208,14 @@ func met(r *adminpb.Report) error {
 
 // wantsMore reports whether more traffic is what a report needs: nothing was compared with
 // the present live policy, or a requirement is not met.
+//
+// A requirement that cannot be met by more traffic is among them: the note does no harm there.
 func wantsMore(r *adminpb.Report) bool { return r.RequestCount == 0 || !r.RequirementsMet }
 
 // explainWaiting says why a report that wants more does not get it, as far as the experiment
 // shows it.
+//
+// It never fails: it is a note next to a report that was printed.
 func (c *Client) explainWaiting(ctx context.Context, experiment string, r *adminpb.Report) {
 	e, err := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: experiment})
 	preview := e.GetPreviewMetadata()
@@ -184,7 +231,7 @@ func (c *Client) explainWaiting(ctx context.Context, experiment string, r *admin
 	}
 }
 
-// note writes a sentence to standard error, beside what a script reads.
+// note writes a sentence to standard error, next to what a script reads.
 func (c *Client) note(format string, values ...any) {
 	fmt.Fprintf(c.Err, "note: "+format+"\n", values...)
 }
@@ -192,6 +239,7 @@ func (c *Client) note(format string, values ...any) {
 const (
 	// firstPoll is between the first two looks at a report, and pollTime between later ones:
 	// each is twice as long after the one before. Sidecars publish every two seconds at most.
+	// So a `wait` right behind a few requests, as in a test, ends when they are counted.
 	firstPoll = 100 * time.Millisecond
 	pollTime  = time.Second
 )
@@ -216,6 +264,7 @@ func (c *Client) watch(ctx context.Context, experiment string, required *adminpb
 }
 
 // view is what shows a report again and again.
+// view shows reports in place on a terminal, and elsewhere line by line.
 type view struct {
 	// show shows it once more.
 	show func(*adminpb.Report)
@@ -231,6 +280,7 @@ func (c *Client) viewer() (view, error) {
 	case "json":
 		var last *adminpb.Report
 		return view{show: func(r *adminpb.Report) {
+			// One line for each change, so that `jq` can read it as it comes.
 			if line, err := protojson.Marshal(r); err == nil && !proto.Equal(r, last) {
 				fmt.Fprintln(c.Out, string(line))
 			}
@@ -263,6 +313,9 @@ func viewOn(w io.Writer, lines func(*adminpb.Report, reportview.Options) []strin
 
 // follow reads a report again and again until done returns true. Only the first answer has
 // to come: later, an API that does not answer for a while is asked again, and that is noted.
+//
+// It polls: a report changes with every publication of every sidecar, and a stream would need a
+// connection for each who waits.
 func (c *Client) follow(
 	ctx context.Context, experiment string, required *adminpb.CommitRequirements, note func(string), done func(*adminpb.Report) bool,
 ) error {
@@ -277,6 +330,7 @@ func (c *Client) follow(
 			}
 		case ctx.Err() != nil:
 			return ctx.Err()
+		// A mistyped address is UNAVAILABLE, too: before the first answer it is an error.
 		case !answered || status.Code(err) != codes.Unavailable:
 			return err
 		default:

@@ -18,6 +18,9 @@ import (
 
 // showCommitted prints the report of an experiment as it was committed. missing is the error
 // of one that never was.
+//
+// It looks through the revisions for the commit of that name. If it finds none, or may not read them,
+// the answer is what the server said of the experiment.
 func (c *Client) showCommitted(ctx context.Context, experiment string, f reportFlags, missing error) error {
 	revisions, err := c.readRevisions(ctx, string(authz.ResourceName(experiment).Policy()), "")
 	if err != nil {
@@ -35,8 +38,10 @@ func (c *Client) showCommitted(ctx context.Context, experiment string, f reportF
 }
 
 // showRevisionReport prints the report that a revision keeps.
+//
+// A revision keeps the report of the last commit that made it live.
 func (c *Client) showRevisionReport(ctx context.Context, policy, given string, f reportFlags) error {
-	revision, err := c.Revision(ctx, policy, given)
+	revision, err := c.Revision(ctx, RevisionOf{policy, given})
 	if err != nil {
 		return err
 	}

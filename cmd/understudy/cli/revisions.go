@@ -12,33 +12,36 @@ import (
 	"understudy/admin/access"
 	"understudy/admin/history"
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/terminal"
 )
 
 // newRevisions lists what a policy was. A revision is named by its content, so the same ID
 // in two locations is the same policy.
+//
+// Of the JSON of one revision its snapshot can be applied again, to another policy for example.
 func newRevisions() *cobra.Command {
 	var filter string
-	cmd, _ := NewCommand("revisions POLICY [REVISION]", "List the revisions of a policy, or show one as JSON",
+	cmd, _ := NewCommand(Help{"revisions POLICY [REVISION]", "List the revisions of a policy, or show one as JSON",
 		`A revision is what a policy was at a time, under the hash of its content: the same in
 every location. The last 100 are kept. REVISION is an ID, the beginning of one, or
 latest. HOW says how it became live: by an apply, the commit of an experiment, a
 promotion, and if it did so again, how the last time. The JSON of one has all of
-these, and what the preview had shown that was committed: `+"`understudy report`"+`.`, cobra.RangeArgs(1, 2), func(c *Client, ctx context.Context, args []string) error {
-			if len(args) == 1 {
-				return c.listRevisions(ctx, c.Name(args[0]), filter)
-			}
-			name, err := c.revision(ctx, args[0], args[1])
-			if err != nil {
-				return err
-			}
-			revision, err := c.policies.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: name})
-			if err != nil {
-				return err
-			}
-			return c.print(revision)
-		})
+these, and what the preview had shown that was committed: ` + "`understudy report`" + `.`}, cobra.RangeArgs(1, 2), func(c *Client, ctx context.Context, args []string) error {
+		if len(args) == 1 {
+			return c.listRevisions(ctx, c.Name(args[0]), filter)
+		}
+		name, err := c.revision(ctx, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		revision, err := c.policies.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: name})
+		if err != nil {
+			return err
+		}
+		return c.print(revision)
+	})
 	cmd.Flags().StringVar(&filter, "filter", "", `an AIP-160 filter, such as 'create_time > "2030-01-01T00:00:00Z"'`)
 	return cmd
 }
@@ -54,6 +57,8 @@ func (c *Client) readRevisions(ctx context.Context, policy, filter string) ([]*a
 }
 
 // listRevisions prints a table with the live revision marked; after a delete none is live.
+//
+// The live one is found by its name: a revision that was live twice is in the list once.
 func (c *Client) listRevisions(ctx context.Context, policy, filter string) error {
 	revisions, err := c.readRevisions(ctx, policy, filter)
 	if err != nil {
@@ -80,12 +85,15 @@ func (c *Client) listRevisions(ctx context.Context, policy, filter string) error
 }
 
 // howOf is how the content of a revision became live.
+// The words are those of the page.
 func howOf(r *adminpb.PolicyRevision) string {
 	return cmp.Or(history.Of(r), "-")
 }
 
 // revisionIDs are the revisions of a policy, with how they became live, for a shell that
 // completes; none if the server does not answer.
+//
+// A shell shows what stands behind a tab next to the word, and does not complete it.
 func (c *Client) revisionIDs(ctx context.Context, policy string) (ids []string) {
 	revisions, err := c.readRevisions(ctx, c.Name(policy), "")
 	if err != nil {
@@ -98,14 +106,18 @@ func (c *Client) revisionIDs(ctx context.Context, policy string) (ids []string) 
 }
 
 // creatorOf is who made something, in a table; a server without authentication does not know.
+//
+// The display is what an issuer calls a person. It is a text of theirs, so it is escaped.
 func creatorOf(member, display string) string {
 	if member == "" {
 		return "-"
 	}
-	return terminal.Line(access.Named(member, display))
+	return terminal.Line(access.Principal{Member: member, Display: display}.Named())
 }
 
 // revisionGrammar is that of an ID or the beginning of one.
+//
+// It has neither a quote nor a wildcard, so that an ID can stand in a filter.
 var revisionGrammar = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
 
 // revision returns the name of a policy's revision, of which an ID, the beginning of
@@ -115,10 +127,11 @@ func (c *Client) revision(ctx context.Context, policy, given string) (string, er
 	if !revisionGrammar.MatchString(given) {
 		return "", command.Usage(fmt.Errorf("%q is no revision: it is an ID, the beginning of one, or latest", given))
 	}
-	filter := fmt.Sprintf("name = %q", name+"/revisions/"+given+"*")
+	filter := fmt.Sprintf("name = %q", authz.PolicyName(name).Revision(given+"*"))
 	if given == "latest" {
 		filter = "alternate_ids:latest"
 	}
+	// The server finds them: a beginning needs no list of all 100.
 	found, err := c.readRevisions(ctx, name, filter)
 	if err != nil {
 		return "", err
@@ -133,10 +146,14 @@ func (c *Client) revision(ctx context.Context, policy, given string) (string, er
 	}
 }
 
-// Revision reads a revision of a policy, by an ID, the beginning of one or the alias latest.
-// The client has to be connected.
-func (c *Client) Revision(ctx context.Context, policy, given string) (*adminpb.PolicyRevision, error) {
-	name, err := c.revision(ctx, policy, given)
+// RevisionOf is a revision of a policy, by an ID, the beginning of one or the alias latest.
+//
+// Both are as somebody has typed them.
+type RevisionOf struct{ Policy, ID string }
+
+// Revision reads a revision. The client has to be connected.
+func (c *Client) Revision(ctx context.Context, r RevisionOf) (*adminpb.PolicyRevision, error) {
+	name, err := c.revision(ctx, r.Policy, r.ID)
 	if err != nil {
 		return nil, c.unanswered(err)
 	}
@@ -146,21 +163,23 @@ func (c *Client) Revision(ctx context.Context, policy, given string) (*adminpb.P
 
 // newRollback makes an earlier revision live. It is a new change, not an undo: those that
 // were made since are still revisions.
+//
+// AIP-162. The experiments of the policy are compared with the revision from then on.
 func newRollback() *cobra.Command {
 	var etag string
 	var validateOnly bool
-	cmd, _ := newChange("rollback POLICY REVISION", "Make an earlier revision of a policy live again",
+	cmd, _ := newChange(Help{"rollback POLICY REVISION", "Make an earlier revision of a policy live again",
 		`REVISION is an ID of 'understudy revisions POLICY', or the beginning of one. The
-policy's experiments stay.`, cobra.ExactArgs(2), func(c *Client, ctx context.Context, args []string) error {
-			name, err := c.revision(ctx, args[0], args[1])
-			if err != nil {
-				return err
-			}
-			op, err := c.policies.RollbackPolicy(ctx, &adminpb.RollbackPolicyRequest{
-				Name: name, Etag: etag, ValidateOnly: validateOnly,
-			})
-			return c.finish(ctx, op, err)
+policy's experiments stay.`}, cobra.ExactArgs(2), func(c *Client, ctx context.Context, args []string) error {
+		name, err := c.revision(ctx, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		op, err := c.policies.RollbackPolicy(ctx, &adminpb.RollbackPolicyRequest{
+			Name: name, Etag: etag, ValidateOnly: validateOnly,
 		})
+		return c.finish(ctx, op, err)
+	})
 	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the live policy has to have")
 	cmd.Flags().BoolVar(&validateOnly, "validate-only", false, "check everything and change nothing")
 	return cmd

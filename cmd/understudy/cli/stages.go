@@ -19,6 +19,8 @@ const stagesHelp = `A stage, such as development or production, is a location: a
 policies of its own. --location says from where policies are promoted.`
 
 // StageCommands are the commands about locations, revisions and nodes.
+//
+// They are apart from [PolicyCommands] in the help: who has one location needs none of them.
 func StageCommands() []*cobra.Command {
 	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRollback(), newOperations(), newNodes()}
 }
@@ -27,17 +29,17 @@ func StageCommands() []*cobra.Command {
 // once for all who promote, so that nobody promotes to another place by a flag.
 func newNext() *cobra.Command {
 	var none bool
-	cmd, _ := NewCommand("next [LOCATION]", "Show or set the location that policies are promoted to",
-		stagesHelp+" LOCATION is\nthe ID of another one in its project, such as prod, or a whole resource name. Who sets\nit needs the right to promote there.", cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
-			if none && len(args) > 0 {
-				return command.Usage(errors.New("--none takes the next location away: give either it or a LOCATION"))
-			}
-			if none || len(args) > 0 {
-				return c.setNext(ctx, args)
-			}
-			config, err := c.policies.GetConfig(ctx, &adminpb.GetConfigRequest{Name: c.location + "/config"})
-			return c.showConfig(config, err)
-		})
+	cmd, _ := NewCommand(Help{"next [LOCATION]", "Show or set the location that policies are promoted to",
+		stagesHelp + " LOCATION is\nthe ID of another one in its project, such as prod, or a whole resource name. Who sets\nit needs the right to promote there."}, cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
+		if none && len(args) > 0 {
+			return command.Usage(errors.New("--none takes the next location away: give either it or a LOCATION"))
+		}
+		if none || len(args) > 0 {
+			return c.setNext(ctx, args)
+		}
+		config, err := c.policies.GetConfig(ctx, &adminpb.GetConfigRequest{Name: c.location + "/config"})
+		return c.showConfig(config, err)
+	})
 	cmd.Example = `  understudy next --location projects/shop/locations/dev staging
   understudy next --location projects/shop/locations/dev`
 	cmd.Flags().BoolVar(&none, "none", false, "take the next location away")
@@ -45,6 +47,8 @@ func newNext() *cobra.Command {
 }
 
 // setNext makes a location the next one; without any, there is none from then on.
+//
+// The mask has that field alone: what commits require stays as it is.
 func (c *Client) setNext(ctx context.Context, location []string) error {
 	config := &adminpb.Config{Name: c.location + "/config"}
 	if len(location) > 0 {
@@ -57,6 +61,8 @@ func (c *Client) setNext(ctx context.Context, location []string) error {
 }
 
 // showConfig prints a config that was read or changed.
+//
+// A configuration that nobody has set is there all the same, and empty (AIP-156).
 func (c *Client) showConfig(config *adminpb.Config, err error) error {
 	if err != nil {
 		return err

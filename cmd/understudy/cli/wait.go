@@ -17,23 +17,27 @@ import (
 )
 
 // newWait is the step of a pipeline between start and commit.
+//
+// It has an exit code of its own for each way to end, so that a pipeline can go on differently: it
+// takes a preview back that can no longer be good, and gives one more time that is not good yet.
 func newWait() *cobra.Command {
 	var require string
 	var timeout time.Duration
-	cmd, _ := newCommandWith(reportview.Formats, "wait EXPERIMENT --require LIST", "Wait until the report of an experiment meets requirements",
+	cmd, _ := newCommandWith(reportview.Formats, Help{"wait EXPERIMENT --require LIST", "Wait until the report of an experiment meets requirements",
 		`For pipelines: it ends as soon as the answer is known, and prints the report.
 
 The exit code is 0 if all requirements are met, 1 if one of them can no longer be
 met, such as newly-denied=0 after the first request that would be denied, 3 if the
 time is over, and 4 if there is no answer: the server cannot be reached, or refuses,
 or there is no such experiment. It is 1 as well if all are met, but requests would
-be newly denied, newly allowed or fail, or more than 1% were not compared, and no
-requirement is about those. A count that is over its limit stays so; for a share, and
+be newly denied, newly allowed, answered differently or fail, more than 1% were not
+compared, or an item of the change was not seen, and no requirement is about those.
+A count that is over its limit stays so; for a share, and
 for requests, callers and endpoints, more traffic can always help. It does not wait
 for different-committer: if that alone is not met, there is nothing more to wait for,
 and the verdict says that somebody else has to commit.
 
-`+requireHelp,
+` + requireHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name, err := c.experiment(args[0])
 			if err != nil {
@@ -51,6 +55,7 @@ and the verdict says that somebody else has to commit.
 	cmd.Example = `  understudy start shop/tighter
   understudy wait shop/tighter --require '` + ExampleRequire + `,duration>=10m' --timeout 1h
   understudy commit shop/tighter --yes --require '` + ExampleRequire + `'`
+	// Every other error of the command becomes "no answer", flags aside.
 	ask := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return noAnswer(ask(cmd, args)) }
 	bindRequire(cmd, &require)
@@ -63,6 +68,9 @@ var errNoRequirements = command.Usage(errors.New("--require is needed: neither i
 
 // waitFor waits until the requirements of a report are met, but for one about who commits, or
 // cannot be any more, or the time is over. Then it prints the last report.
+//
+// The report that is printed is the one that was judged, and its etags are those to commit: who reads
+// it once more may get another one.
 func (c *Client) waitFor(ctx context.Context, experiment string, required *adminpb.CommitRequirements, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -73,6 +81,7 @@ func (c *Client) waitFor(ctx context.Context, experiment string, required *admin
 		if last == nil && !done {
 			c.explainWaiting(ctx, experiment, r)
 		}
+		// last is also the sign that the server has answered at all.
 		last = r
 		if !done {
 			v.show(r)
@@ -84,6 +93,7 @@ func (c *Client) waitFor(ctx context.Context, experiment string, required *admin
 		return err
 	case len(last.Requirements) == 0:
 		return errNoRequirements
+	// An interrupt prints no report: somebody did not want to wait for it.
 	case err != nil && !isOver(ctx, err):
 		return err
 	}
@@ -102,6 +112,8 @@ func isOver(ctx context.Context, err error) bool {
 }
 
 // noAnswer gives an error the exit code of a wait that could not find out, unless it has one.
+//
+// An interrupt stays one, as everywhere.
 func noAnswer(err error) error {
 	var coded *command.ExitError
 	if err == nil || errors.As(err, &coded) || errors.Is(err, context.Canceled) {
@@ -111,6 +123,9 @@ func noAnswer(err error) error {
 }
 
 // unreachableOf reports whether a requirement can no longer be met.
+//
+// The server says of each requirement whether more traffic can still help: a count that is over its
+// limit stays so.
 func unreachableOf(r *adminpb.Report) bool {
 	for _, q := range r.Requirements {
 		if q.Unreachable && !q.Met {
@@ -134,9 +149,14 @@ func (c *Client) printWaited(r *adminpb.Report) error {
 
 // enough reports whether a report shows all that waiting can bring: a requirement about who
 // commits is not one of evidence.
+//
+// Otherwise a pipeline that waits as the one who wrote the experiment would wait until its time is
+// over.
 func enough(r *adminpb.Report) bool { return r.RequirementsMet || report.OnlyAwaitsCommitter(r) }
 
 // outcome is the error of a wait that has ended.
+//
+// What can never be met comes first: to wait longer would not help.
 func outcome(r *adminpb.Report, timeout time.Duration) error {
 	switch {
 	case unreachableOf(r):

@@ -34,8 +34,11 @@ func FromEnvironment(f *pflag.FlagSet) error {
 }
 
 // ofService matches the variables that Kubernetes sets for a Service, in each
-// container beside it.
+// container next to it.
 var ofService = regexp.MustCompile(`_(PORT|SERVICE_HOST|SERVICE_PORT)(_|$)`)
+
+// FlagValue is a flag with the value that it was given.
+type FlagValue struct{ Flag, Value string }
 
 // StrayVariables are those that begin as the variables of flags do and are no flag's,
 // nor read by a command: probably misspelt.
@@ -60,9 +63,12 @@ func StrayVariables(f *pflag.FlagSet) []string {
 	return stray
 }
 
+// Variable is the name of a variable without UNDERSTUDY_ before it.
+type Variable string
+
 // EnvOr returns an UNDERSTUDY_ variable, or what stands in for it.
-func EnvOr(name, otherwise string) string {
-	if v := os.Getenv(envPrefix + name); v != "" {
+func EnvOr(name Variable, otherwise string) string {
+	if v := os.Getenv(envPrefix + string(name)); v != "" {
 		return v
 	}
 	return otherwise

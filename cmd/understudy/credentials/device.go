@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/tokenfile"
 )
@@ -25,7 +26,7 @@ const (
 	issuerTime = 30 * time.Second
 	// maxDiscovery bounds the document of an issuer, in bytes.
 	maxDiscovery = 1 << 20
-	// longestInterval bounds the seconds between two questions whether the code was
+	// longestInterval bounds the seconds between asking whether the code was
 	// confirmed.
 	longestInterval = 60
 	// maxDescription bounds what is quoted of an issuer's error, in bytes.
@@ -139,7 +140,7 @@ func (l *Login) refresh(ctx context.Context) error {
 
 // caller is who calls an issuer. It follows no redirects: they would lead a token elsewhere.
 func (s Settings) caller() (*http.Client, error) {
-	authorities, err := port.Authorities("issuer-ca-cert", s.CACert)
+	authorities, err := port.Authorities(command.FlagValue{Flag: "issuer-ca-cert", Value: s.CACert})
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
 
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/tokenfile"
@@ -59,7 +60,7 @@ type Login struct {
 func Saved(addr string) (*Login, error) {
 	path, err := pathOf(addr)
 	if err != nil {
-		return nil, nil //nolint:nilerr // without a home there is no login
+		return nil, nil // without a home there is no login
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -195,12 +196,8 @@ func lock(addr string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := lockedfile.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("keeping the login: %w", err)
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		_ = file.Close()
 		return nil, fmt.Errorf("keeping the login: %w", err)
 	}
 	return func() { _ = file.Close() }, nil

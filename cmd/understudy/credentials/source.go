@@ -54,16 +54,15 @@ func (s Source) Read(addr string) (Token, error) {
 	if err != nil || !token.Found() {
 		return Token{}, err
 	}
-	return token, s.MaySend(addr, token.From)
+	return token, s.MaySend(addr, token)
 }
 
-// MaySend returns an error if others could read a token on its way to a server. From is
-// where the token is from, for people.
-func (s Source) MaySend(addr, from string) error {
+// MaySend returns an error if others could read a token on its way to a server.
+func (s Source) MaySend(addr string, t Token) error {
 	if s.Insecure || Private(addr) {
 		return nil
 	}
-	return fmt.Errorf("the token of %s would cross the network so that others can read it: write https:// before the address, or add --insecure-token", from)
+	return fmt.Errorf("the token of %s would cross the network so that others can read it: write https:// before the address, or add --insecure-token", t.From)
 }
 
 // read is Read wherever the token goes to.

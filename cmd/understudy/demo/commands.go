@@ -59,30 +59,43 @@ func (d *demo) shown(args []string) {
 			words[i] = "'" + word + "'"
 		}
 	}
-	line := "$ understudy " + strings.Join(words, " ")
-	if indent+len(line) > screenColumns {
-		begin, end := broken(line)
-		fmt.Fprintln(d.out, strings.Repeat(" ", indent)+d.colour.Dim(begin+` \`))
-		line = continuation + end
+	for i, line := range broken(append([]string{"$ understudy"}, words...)) {
+		if i > 0 {
+			fmt.Fprintln(d.out, d.colour.Dim(` \`))
+			line = continuation + line
+		}
+		fmt.Fprint(d.out, strings.Repeat(" ", indent)+d.colour.Dim(line))
 	}
-	fmt.Fprintln(d.out, strings.Repeat(" ", indent)+d.colour.Dim(line))
+	fmt.Fprintln(d.out)
 }
 
-// broken breaks a command line in two: before its last flag, or, if that is too long with its
-// value, before the value.
-func broken(line string) (begin, end string) {
-	at := strings.LastIndex(line, " --")
-	if indent+len(continuation)+len(line)-at-1 > screenColumns {
-		at = strings.LastIndexByte(line, ' ')
+// broken breaks a command into lines that fit the screen. A flag stays with its value, unless both
+// are longer than a line.
+func broken(words []string) (lines []string) {
+	const room = screenColumns - indent - len(continuation) - len(` \`)
+	line := words[0]
+	for i := 1; i < len(words); i++ {
+		next := words[i]
+		if i+1 < len(words) && strings.HasPrefix(next, "--") && !strings.HasPrefix(words[i+1], "--") && len(next)+1+len(words[i+1]) <= room {
+			i++
+			next += " " + words[i]
+		}
+		if len(line)+1+len(next) > room {
+			lines, line = append(lines, line), next
+		} else {
+			line += " " + next
+		}
 	}
-	return line[:at], line[at+1:]
+	return append(lines, line)
 }
 
 // reportCounts is what of a report the demo reads.
 type reportCounts struct {
-	RequestCount      int64 `json:"requestCount,string"`
-	NewlyDeniedCount  int64 `json:"newlyDeniedCount,string"`
-	NewlyAllowedCount int64 `json:"newlyAllowedCount,string"`
+	RequestCount int64 `json:"requestCount,string"`
+	// PendingRequestCount is how many wait to be examined.
+	PendingRequestCount int64 `json:"pendingRequestCount,string"`
+	NewlyDeniedCount    int64 `json:"newlyDeniedCount,string"`
+	NewlyAllowedCount   int64 `json:"newlyAllowedCount,string"`
 }
 
 // counts reads from the report how many requests were compared, newly denied and newly allowed.

@@ -7,6 +7,32 @@
 //
 // The commands are clients of the admin API as those in package cli are; `token` and `iam
 // roles` ask nobody.
+//
+// # Members, roles, bindings
+//
+// A member is whom a server knows a caller as: token:ci, cert:web, spiffe://…, oidc:ISSUER#SUBJECT,
+// chef:alice, group:ISSUER#NAME or allAuthenticated. A role is a set of permissions. A binding gives
+// a role to members on a resource, and holds for all that is below it:
+//
+//	projects/shop                                    owner: group:…#platform
+//	└── locations/prod                               committer: token:release
+//	    └── policies/web                             experimenter: token:ci
+//
+// An experiment has the bindings of its policy. Owners by the flag --admin-owner of a server are
+// stored nowhere, and hold for everything.
+//
+// # How bindings change
+//
+// A server keeps the bindings of a resource as one record with an etag. Every change is read,
+// change, write with the etag that was read: `grant` and `revoke` do it again when somebody was
+// faster, since what they add or remove stays the same; `apply` gives up, since it would change
+// what was not shown.
+//
+// # What is secret
+//
+// Tokens are printed once, by `token`, and kept by `login` in a file of the user alone. No command
+// prints a token that somebody else made, and none sends one over a connection that others could
+// read, but for a loopback address.
 package identity
 
 import (
@@ -14,6 +40,7 @@ import (
 )
 
 // Commands are all of them.
+// Package main groups them in its help, apart from the commands about policies.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{newLogin(), newLogout(), newWhoAmI(), newIAM(), newToken()}
 }

@@ -15,6 +15,8 @@ import (
 )
 
 // declared is what a file says of one resource: all of its bindings.
+//
+// A resource without roles is there with no bindings: that takes all roles there away.
 type declared struct {
 	resource string
 	// bindings are sorted, each once.
@@ -22,6 +24,7 @@ type declared struct {
 }
 
 // bound is a member with a role.
+// As JSON it is an element of "granted" and "taken".
 type bound struct {
 	Role   access.Role `json:"role"`
 	Member string      `json:"member"`
@@ -29,6 +32,7 @@ type bound struct {
 
 // compareBound orders bindings by role and member.
 func compareBound(a, b bound) int {
+	// The least powerful role first; one that is not known before all, since its index is -1.
 	if by := slices.Index(access.RolesByPower(), a.Role) - slices.Index(access.RolesByPower(), b.Role); by != 0 {
 		return by
 	}
@@ -37,6 +41,9 @@ func compareBound(a, b bound) int {
 
 // readDeclared reads a file of bindings: resources with roles with members. Errors name the
 // line.
+//
+// The nodes of YAML are read, and not a map: a map has lost the lines, and its decoder takes the
+// last of two keys that are the same, which would silently take roles away.
 func readDeclared(text []byte) ([]declared, error) {
 	root, err := onlyDocument(text)
 	if err != nil {
@@ -58,6 +65,8 @@ func readDeclared(text []byte) ([]declared, error) {
 }
 
 // readRoles reads the roles of one resource; nothing means that nobody has any.
+//
+// A member that is listed twice for a role has it once.
 func readRoles(node *yaml.Node) (bindings []bound, err error) {
 	if isNull(node) {
 		return nil, nil
@@ -78,6 +87,9 @@ func readRoles(node *yaml.Node) (bindings []bound, err error) {
 }
 
 // readMembers reads the members of one role.
+//
+// It takes texts alone: YAML reads an unquoted yes as a bool and 0123 as a number, and a member that
+// was changed by that would be somebody else.
 func readMembers(node *yaml.Node) (members []string, err error) {
 	node = resolved(node)
 	if isNull(node) {
@@ -101,8 +113,12 @@ func readMembers(node *yaml.Node) (members []string, err error) {
 
 // checkBoundResource returns an error for a name that has no bindings. The rest of it is for the
 // server to check.
+//
+// It refuses what would otherwise be an error of the server after others were changed. A `-`, which
+// stands for all locations in lists, names no resource here.
 func checkBoundResource(name string) error {
 	segments := strings.Split(name, "/")
+	// collections are the levels that have bindings, from the top.
 	collections := []string{"projects", "locations", "policies"}
 	if len(segments)%2 != 0 || len(segments) > 2*len(collections) {
 		return errors.New("it is the whole name of a project, a location or a policy, such as projects/shop/locations/prod/policies/web")
@@ -117,6 +133,7 @@ func checkBoundResource(name string) error {
 
 // onlyDocument parses a file of YAML or JSON with one document.
 func onlyDocument(text []byte) (*yaml.Node, error) {
+	// Lines of errors are those of the text as it is indented then, which is close enough for JSON.
 	if json.Valid(text) && bytes.ContainsRune(text, '\t') {
 		// YAML takes no tabs before a line; JSON does.
 		var spaced bytes.Buffer
@@ -131,6 +148,7 @@ func onlyDocument(text []byte) (*yaml.Node, error) {
 	case err != nil:
 		return nil, fmt.Errorf("it is neither YAML nor JSON: %w", err)
 	}
+	// Two documents that both name a resource would each take away what the other one grants.
 	if err := decoder.Decode(&next); !errors.Is(err, io.EOF) {
 		return nil, errors.New("it has more than one document")
 	}
@@ -139,6 +157,8 @@ func onlyDocument(text []byte) (*yaml.Node, error) {
 
 // eachEntry calls do with each entry of a mapping. What is none is an error that says what is
 // meant, and so is a key that is there twice.
+//
+// It stops at the first error, which names the line of the key or of what is below it.
 func eachEntry(node *yaml.Node, meant string, do func(key, value *yaml.Node) error) error {
 	node = resolved(node)
 	if node.Kind != yaml.MappingNode {
@@ -162,6 +182,9 @@ func eachEntry(node *yaml.Node, meant string, do func(key, value *yaml.Node) err
 }
 
 // resolved is a node, or what it is an alias of.
+//
+// Aliases are followed one step, which is all there is: YAML has no alias of an alias. They are not
+// expanded, so a small file cannot become a large one.
 func resolved(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
@@ -170,6 +193,8 @@ func resolved(node *yaml.Node) *yaml.Node {
 }
 
 // isNull reports whether there is nothing behind a key.
+//
+// `viewer:` with nothing behind it is how people empty a role.
 func isNull(node *yaml.Node) bool {
 	node = resolved(node)
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"

@@ -60,7 +60,7 @@ func TestMistakesOfDeclaredBindings(t *testing.T) {
 		"projects/a/locations/b/policies/c/experiments/d: {}": "line 1: it is the whole name",
 		"projects/a/policies/c: {}":                           "line 1: it is the whole name",
 		"projects/a: {}\nprojects/a: {}":                      `line 2: "projects/a" is there twice`,
-		project + "  viewr: []":                               `line 2: there is no role "viewr"; the roles are viewer,`,
+		project + "  viewr: []":                               `line 2: there is no role "viewr"; the roles are dataEditor, viewer,`,
 		project + "  viewer: []\n  viewer: []":                `line 3: "viewer" is there twice`,
 		project + "  viewer: token:ci":                        "line 2: a role has a list of members",
 		project + "  viewer: [7]":                             "line 2: a member is a text",

@@ -23,6 +23,8 @@ import (
 const ownerFlag = "--admin-owner"
 
 // inherited is a binding that holds for a resource, and is not stored with it.
+//
+// As JSON it is an element of "inherited".
 type inherited struct {
 	// From is the resource that it is stored with, or ownerFlag.
 	From    string   `json:"from"`
@@ -38,7 +40,11 @@ type boundPolicy struct {
 
 // readInherited reads what a resource inherits, the nearest first. What the caller may not
 // read is named in a note.
+//
+// The server needs no such call to decide: it reads all levels at one instant. Here they are read
+// one after the other, and a change between two reads may show on one level alone.
 func readInherited(ctx context.Context, c *cli.Client, resource string) ([]inherited, error) {
+	// Not nil: as JSON it is an empty list.
 	out := []inherited{}
 	for _, parent := range parentsOf(resource) {
 		policy, err := c.IAM.GetIamPolicy(ctx, &iampb.GetIamPolicyRequest{Resource: parent})
@@ -65,6 +71,8 @@ func readInherited(ctx context.Context, c *cli.Client, resource string) ([]inher
 }
 
 // parentsOf are the location and the project of a resource, as far as it is not one itself.
+//
+// Of a policy these are its location and its project, of a location its project, of a project none.
 func parentsOf(resource string) []string {
 	name := authz.ResourceName(resource)
 	parents := []string{string(name.Location()), "projects/" + name.Project()}
@@ -74,11 +82,12 @@ func parentsOf(resource string) []string {
 // print writes a line for each member of each role, or JSON.
 func (b boundPolicy) print(c *cli.Client) error {
 	if c.Output == "json" {
+		// The policy is a message, whose JSON is that of protobuf: its etag is base64 there.
 		stored, err := protojson.Marshal(b.policy)
 		if err != nil {
 			return fmt.Errorf("writing the bindings as JSON: %w", err)
 		}
-		return printJSON(c, struct {
+		return terminal.WriteValue(c.Out, struct {
 			Policy    json.RawMessage `json:"policy"`
 			Inherited []inherited     `json:"inherited"`
 		}{stored, b.above})
@@ -106,6 +115,9 @@ const tokenPrefix = "token:"
 
 // warnOfUnknown says that a role was given to tokens that the server does not know, if the
 // caller may know their names.
+//
+// A token's name that is misspelled is no error: the token file may get it later, and servers may
+// have other files. Members of other kinds cannot be checked, since only their issuer knows them.
 func warnOfUnknown(ctx context.Context, c *cli.Client, given ...string) {
 	given = slices.DeleteFunc(slices.Clone(given), func(m string) bool { return !strings.HasPrefix(m, tokenPrefix) })
 	slices.Sort(given)

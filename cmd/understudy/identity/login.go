@@ -14,12 +14,17 @@ import (
 )
 
 // login is the flags of `login`.
+//
+// Each is optional after the first login to a server, whose settings are kept.
 type login struct {
 	issuer, clientID, audience, caCert string
 	scopes                             []string
 }
 
 // newLogin makes the command that gets a token of an OpenID Connect issuer.
+//
+// The device flow needs no browser on this machine, no port that a redirect leads to, and no secret
+// of the client: it works in a container and over SSH.
 func newLogin() *cobra.Command {
 	var l login
 	c := &cli.Client{}
@@ -62,13 +67,16 @@ func (l *login) run(ctx context.Context, c *cli.Client) error {
 	if err != nil {
 		return err
 	}
+	// An error is no reason to stop: a server that wants a login answers 401.
 	if who, err := c.WhoAmI(ctx); err == nil && who.Principal == "" {
 		return fmt.Errorf("the server at %s has no authentication: everybody who reaches it may do everything, and no login is needed", c.Addr())
 	}
+	// It waits until the code was confirmed, was refused or has expired, as the issuer says.
 	got, err := credentials.Device(ctx, c.Addr(), settings, func(code credentials.Code) { showCode(c, code) })
 	if err != nil {
 		return err
 	}
+	// From here on the client uses the new token, to see whether the server takes it.
 	c.ShowToken(got.Fresh())
 	who, err := c.WhoAmI(ctx)
 	if err != nil {
@@ -82,6 +90,8 @@ func (l *login) run(ctx context.Context, c *cli.Client) error {
 }
 
 // settings are those of the flags, else of the last login to the server.
+//
+// Settings of another issuer say nothing about this one, so all are dropped with it.
 func (l *login) settings(addr string) (credentials.Settings, error) {
 	s := credentials.SavedSettings(addr)
 	if l.issuer != "" {
@@ -99,6 +109,7 @@ func (l *login) settings(addr string) (credentials.Settings, error) {
 	if l.caCert != "" {
 		s.CACert = l.caCert
 	}
+	// The flag has a default, so those of the last login are not asked for again.
 	s.Scopes = l.scopes
 	if s.Issuer == "" || s.ClientID == "" {
 		return s, command.Usage(errors.New("the first login to a server needs --issuer and --client-id; who runs the server knows them"))
@@ -107,8 +118,11 @@ func (l *login) settings(addr string) (credentials.Settings, error) {
 }
 
 // showCode shows where to confirm a code. It is no result, so it is on standard error.
+//
+// Both texts come from the issuer, and must not control a terminal.
 func showCode(c *cli.Client, code credentials.Code) {
 	where := code.URL
+	// RFC 8628, section 3.3.1: this URL has the code in it already.
 	if code.URLComplete != "" {
 		where = code.URLComplete
 	}
@@ -116,6 +130,8 @@ func showCode(c *cli.Client, code credentials.Code) {
 }
 
 // newLogout makes the command that drops a login.
+//
+// It asks no server: an issuer that is away must not keep a token on a machine.
 func newLogout() *cobra.Command {
 	c := &cli.Client{}
 	cmd := &cobra.Command{

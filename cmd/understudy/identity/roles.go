@@ -11,9 +11,11 @@ import (
 	"understudy/admin/access"
 	"understudy/cmd/understudy/cli"
 	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
 )
 
 // titles are roles as people name them.
+// A role's whole name is roles/understudy.viewer, and its title viewer.
 func titles(roles []access.Role) []string {
 	out := make([]string, len(roles))
 	for i, r := range roles {
@@ -72,6 +74,7 @@ role. With a ROLE, the permissions of that one.`,
 			}
 			c := &cli.Client{Output: output}
 			c.Attach(cmd)
+			// The client is not connected: it is there for its output alone.
 			return printRoles(c, roles)
 		},
 		ValidArgsFunction: cobra.FixedCompletions(titles(access.RolesByPower()), cobra.ShellCompDirectiveNoFileComp),
@@ -88,12 +91,14 @@ func printRoles(c *cli.Client, roles []access.Role) error {
 		for i, r := range roles {
 			out[i] = roleJSON{r, r.Title(), r.Permissions()}
 		}
-		return printJSON(c, map[string]any{"roles": out})
+		return terminal.WriteValue(c.Out, map[string]any{"roles": out})
 	}
 	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "PERMISSION\t%s\n", strings.ToUpper(strings.Join(titles(roles), "\t")))
 	for _, p := range access.RoleOwner.Permissions() {
 		line := []string{string(p)}
+		// A permission that none of the roles in the table has is left out: with one ROLE only its own are
+		// shown.
 		had := false
 		for _, r := range roles {
 			mark := ""

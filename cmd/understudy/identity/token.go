@@ -18,6 +18,8 @@ import (
 
 // newToken makes the command that makes a token. It asks no server: which tokens one takes
 // is in its files.
+//
+// A token has 256 random bits, so its SHA-256 needs no salt: nobody can try them all.
 func newToken() *cobra.Command {
 	var file, expires string
 	cmd := &cobra.Command{
@@ -32,7 +34,7 @@ If standard output is a file, nobody else can read it afterwards, and if standar
 one, others can neither read nor write it: servers refuse token files that they can.
 
 With --expires the token is refused from then on; its bearer and the server's log are warned a
-week before. To replace a token, add the new line beside the old one, and remove that when nobody uses
+week before. To replace a token, add the new line next to the old one, and remove that when nobody uses
 its token any more.`,
 		Example: `  understudy token ci >ci.token 2>>tokens
   understudy token ci --file ci.token --expires 90d 2>>tokens
@@ -44,10 +46,12 @@ its token any more.`,
 			if err != nil {
 				return command.Usage(fmt.Errorf("--expires: %w", err))
 			}
-			token, line, err := tokens.NewUntil(args[0], end)
+			token, line, err := tokens.New(args[0], end)
 			if err != nil {
 				return command.Usage(fmt.Errorf("NAME: %w", err))
 			}
+			// The shell has made the files already, with the permissions of its umask. What is refused here has
+			// not been written yet.
 			if err := hide(cmd.OutOrStdout(), true); err != nil {
 				return err
 			}
@@ -71,11 +75,14 @@ its token any more.`,
 var daysPattern = regexp.MustCompile(`^[0-9]{1,5}d$`)
 
 // parseExpiry reads when a token ends, which is to come; zero if the text is empty.
+//
+// Days are those of the calendar: 90d ends at the same time of day, whatever the clock does in between.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	end, err := time.Parse(time.RFC3339, text)
+	// A time is tried first, then days, which time.ParseDuration does not know, then a duration.
 	switch after, notTime := time.ParseDuration(text); {
 	case err == nil:
 	case daysPattern.MatchString(text):
@@ -94,6 +101,8 @@ func parseExpiry(text string, now time.Time) (time.Time, error) {
 
 // hide takes from others what they can do with a file that a shell has made, before there is
 // anything in it.
+//
+// alone says that others may not even read it. A pipe or a terminal has no others.
 func hide(stream io.Writer, alone bool) error {
 	file, ok := stream.(*os.File)
 	if !ok {
@@ -112,6 +121,7 @@ func writeToken(cmd *cobra.Command, path, token string) error {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), token)
 		return err
 	}
+	// O_EXCL also refuses a symbolic link that somebody has put there.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return command.Usage(fmt.Errorf("--file: %w", err))

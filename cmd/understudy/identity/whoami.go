@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,12 +32,18 @@ type whoAmI struct {
 }
 
 // newWhoAmI makes the command that shows who the server takes the caller for.
+//
+// It is the first thing to run when a call is refused: it shows whether the server knows the caller at
+// all, by which member, and what is missing.
 func newWhoAmI() *cobra.Command {
 	var on scope
-	cmd, _ := cli.NewCommand("whoami [POLICY]", "Show who you are to the server, and what you may",
-		`WHO is your member in bindings, as 'understudy iam grant' takes it. MAY lists the roles
+	cmd, _ := cli.NewCommand(cli.Help{
+		Use:   "whoami [POLICY]",
+		Short: "Show who you are to the server, and what you may",
+		Long: `WHO is your member in bindings, as 'understudy iam grant' takes it. MAY lists the roles
 all of whose permissions you have on POLICY, such as web, or without one on the location. What you may beyond these roles is listed by itself.
 A role on one policy shows with the name of that policy alone.`,
+	},
 		cobra.MaximumNArgs(1), func(c *cli.Client, ctx context.Context, args []string) error {
 			resource, err := on.resource(c, args)
 			if err != nil {
@@ -62,6 +67,9 @@ A role on one policy shows with the name of that policy alone.`,
 }
 
 // ask fills in what the caller may.
+//
+// AIP-211 and google.iam.v1: TestIamPermissions answers with those that the caller has, and with none
+// where the resource does not exist or may not be seen.
 func (w *whoAmI) ask(ctx context.Context, c *cli.Client) error {
 	all := access.RoleOwner.Permissions()
 	r := &iampb.TestIamPermissionsRequest{Resource: w.Resource}
@@ -76,6 +84,7 @@ func (w *whoAmI) ask(ctx context.Context, c *cli.Client) error {
 		w.Permissions = append(w.Permissions, access.Permission(p))
 	}
 	for _, role := range access.RolesByPower() {
+		// A role counts where the caller has all of it, wherever it comes from.
 		if !slices.ContainsFunc(role.Permissions(), w.lacks) {
 			w.Roles = append(w.Roles, role)
 		}
@@ -84,6 +93,8 @@ func (w *whoAmI) ask(ctx context.Context, c *cli.Client) error {
 }
 
 // lacks reports whether the caller does not have a permission that applies to the resource.
+//
+// A permission about projects, for example, is never had on a policy; a role is not lacking for that.
 func (w *whoAmI) lacks(p access.Permission) bool {
 	return p.AppliesTo(w.Resource) && !slices.Contains(w.Permissions, p)
 }
@@ -99,11 +110,14 @@ func (w *whoAmI) beyond() (out []string) {
 }
 
 // print writes it as text or as JSON.
+//
+// Groups are a line each: an issuer may have hundreds, with long names.
 func (w *whoAmI) print(c *cli.Client) error {
 	if c.Output == "json" {
-		return printJSON(c, w)
+		return terminal.WriteValue(c.Out, w)
 	}
 	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	// A server without authentication knows no principal: everybody may do everything there.
 	who, method := w.Principal, w.Method
 	if w.Principal == "" {
 		who, method = "nobody in particular", "none: the server has no authentication"
@@ -113,6 +127,7 @@ func (w *whoAmI) print(c *cli.Client) error {
 		fmt.Fprintf(t, "CALLED\t%s\n", terminal.Escape(w.Display))
 	}
 	fmt.Fprintf(t, "METHOD\t%s\n", method)
+	// The label stands before the first group alone.
 	label := "GROUPS"
 	for _, group := range w.Groups {
 		fmt.Fprintf(t, "%s\t%s\n", label, terminal.Escape(group))
@@ -135,12 +150,14 @@ func (w *whoAmI) print(c *cli.Client) error {
 func (w *whoAmI) warnOfEnd(c *cli.Client, now time.Time) {
 	name, ok := strings.CutPrefix(w.Principal, tokenPrefix)
 	if ok && w.Expires.Sub(now) < tokens.Soon {
-		fmt.Fprintf(c.Err, "note: the token expires on %s: have whoever runs the server make another one with `understudy token %s`\n",
+		fmt.Fprintf(c.Err, "note: the token expires on %s: have the operator of the server make another one with `understudy token %s`\n",
 			w.Expires.Local().Format(time.DateTime), terminal.Escape(name))
 	}
 }
 
 // nothing is what stands in place of roles if there are none.
+//
+// Whether something does not exist is not said to those who may not see it, so the text has both.
 func (w *whoAmI) nothing() []string {
 	switch {
 	case len(w.Roles) > 0:
@@ -152,12 +169,4 @@ func (w *whoAmI) nothing() []string {
 		return []string{"nothing, or it does not exist"}
 	}
 	return []string{"nothing here, or it does not exist; a role on one policy shows with its name: `understudy whoami POLICY`"}
-}
-
-// printJSON writes what is no message of the API.
-func printJSON(c *cli.Client, v any) error {
-	e := json.NewEncoder(c.Out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

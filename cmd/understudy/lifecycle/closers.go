@@ -39,7 +39,7 @@ func (c *Closers) AddExport(name string, close func(context.Context) error) {
 
 // Close closes everything, whatever fails, in the time of the ending. A collector that is
 // away is no failure of this process: what it did not take is logged.
-func (c *Closers) Close(ending *Ending, logger *slog.Logger) error {
+func (c *Closers) Close(ending *Shutdown, logger *slog.Logger) error {
 	ctx, cancel := ending.exports()
 	defer cancel()
 	var exports sync.WaitGroup

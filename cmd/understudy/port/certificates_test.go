@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"log/slog"
 	"net"
@@ -70,7 +71,7 @@ func TestFilesAreReplacedOneAfterTheOther(t *testing.T) {
 	r := newReloading(t, ca, files)
 	next := ca.Server(t, "next", 2)
 
-	certtest.Replace(t, next.Cert, files.Cert)
+	certtest.Replace(t, certtest.Renamed{From: next.Cert, To: files.Cert})
 	for range 3 {
 		r.refresh(time.Now())
 	}
@@ -82,7 +83,7 @@ func TestFilesAreReplacedOneAfterTheOther(t *testing.T) {
 		t.Errorf("want one error that names the flags, got:\n%s", text)
 	}
 
-	certtest.Replace(t, next.Key, files.Key)
+	certtest.Replace(t, certtest.Renamed{From: next.Key, To: files.Key})
 	r.refresh(time.Now())
 	if got := r.serial(t); got != 2 || r.failing.Load() {
 		t.Errorf("certificate %d is served, failing %v; want the new one", got, r.failing.Load())
@@ -103,8 +104,8 @@ func TestFilesAreSwappedAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		made := ca.Server(t, version, int64(i+1))
-		certtest.Replace(t, made.Cert, filepath.Join(dir, version, "tls.crt"))
-		certtest.Replace(t, made.Key, filepath.Join(dir, version, "tls.key"))
+		certtest.Replace(t, certtest.Renamed{From: made.Cert, To: filepath.Join(dir, version, "tls.crt")})
+		certtest.Replace(t, certtest.Renamed{From: made.Key, To: filepath.Join(dir, version, "tls.key")})
 	}
 	link := func(to, name string) {
 		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
@@ -119,7 +120,7 @@ func TestFilesAreSwappedAtOnce(t *testing.T) {
 		t.Fatalf("certificate %d is served, want 1", got)
 	}
 	link("v2", "..data_tmp")
-	certtest.Replace(t, filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data"))
+	certtest.Replace(t, certtest.Renamed{From: filepath.Join(dir, "..data_tmp"), To: filepath.Join(dir, "..data")})
 	r.refresh(time.Now())
 	if got := r.serial(t); got != 2 {
 		t.Errorf("certificate %d is served, want the new one", got)
@@ -169,7 +170,7 @@ func TestBadFilesAtTheStart(t *testing.T) {
 	ca := certtest.NewAuthority(t, dir, "ca")
 	one, two := ca.Server(t, "one", 1), ca.Server(t, "two", 2)
 	garbage := filepath.Join(dir, "garbage")
-	certtest.WritePEM(t, garbage, "CERTIFICATE", []byte("no DER"))
+	certtest.WritePEM(t, garbage, &pem.Block{Type: "CERTIFICATE", Bytes: []byte("no DER")})
 	for name, c := range map[string]struct {
 		files TLSFiles
 		want  []string

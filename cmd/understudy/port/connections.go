@@ -63,7 +63,7 @@ func (c Connections) Validate(check func(ok bool, flag, rule string)) {
 }
 
 // streamWorkers is how many goroutines answer one request after the other; what is
-// under way beside these gets one of its own. A goroutine that has answered before has
+// under way next to these gets one of its own. A goroutine that has answered before has
 // the stack that an answer needs: growing one for each request is a fifth of a check.
 const streamWorkers = 64
 

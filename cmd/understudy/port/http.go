@@ -3,13 +3,13 @@
 //
 // The limits are about time and memory. Each port bounds the time of headers and of
 // silence (NewHTTP). Bodies and answers are bounded by the port, if a call on it is short,
-// or call by call, where calls may last (pace). The gRPC port bounds messages, and how
+// or call by call, where calls may last (client_limits.go). The gRPC port bounds messages, and how
 // many are under way on one connection (Connections).
 //
 // Callers who are not known yet are bounded all together (Unknown), whatever they ask for, on the
 // ports that more than a proxy reaches.
 //
-// Certificates serve what their files hold now. Whoever renews them replaces the files, in
+// Certificates serve what their files hold now. Anyone who renews them replaces the files, in
 // any order and in any way; while the files do not fit together, the last good ones serve.
 // Handshakes that fail are counted, since the client of TLS 1.3 may not notice.
 package port

@@ -30,9 +30,9 @@ import (
 	"understudy/cmd/testkit"
 )
 
-// impatient is a pace at which a test need not wait long for what is too slow. What a test sends at
+// impatient are limits with which a test need not wait long for what is too slow. What a test sends at
 // once is in time also on a busy machine.
-var impatient = pace{grace: time.Second, rate: 1 << 20, answer: testkit.Patience}
+var impatient = clientLimits{grace: time.Second, rate: 1 << 20, answer: testkit.Patience}
 
 // bothAPIs is what the admin port serves.
 func bothAPIs(t *testing.T) http.Handler {
@@ -80,7 +80,7 @@ func listenLocally(t *testing.T, s *http.Server) string {
 	return l.Addr().String()
 }
 
-// TestASlowBodyIsAnswered: whoever does not send the rest of a body is answered, whatever
+// TestASlowBodyIsAnswered: anyone who does not send the rest of a body is answered, whatever
 // the call is, and the connection is closed.
 func TestASlowBodyIsAnswered(t *testing.T) {
 	addr := listenLocally(t, NewHTTP(impatient.Handler(bothAPIs(t)), slog.New(slog.DiscardHandler)))
@@ -120,7 +120,7 @@ func TestASlowBodyIsAnswered(t *testing.T) {
 }
 
 // TestSlowStreamsOfHTTP2: slow bodies on one connection are answered, and neither they
-// nor their end hold up or end the calls beside them.
+// nor their end hold up or end the calls next to them.
 func TestSlowStreamsOfHTTP2(t *testing.T) {
 	apis, release, waiting := bothAPIs(t), make(chan struct{}), make(chan struct{})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -236,13 +236,13 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.once.Do(func() { close(p.ended) }); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-// overPipe calls do with a connection to a server at the usual pace, whose handler reads
+// overPipe calls do with a connection to a server with the usual limits, whose handler reads
 // the body and then waits, in a bubble with a clock of its own.
 func overPipe(t *testing.T, wait time.Duration, do func(t *testing.T, conn net.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
-		s := NewHTTP(UsualPace.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := NewHTTP(UsualClientLimits.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if _, err := rest.ReadBody(w, r, 64<<20); err != nil {
 				w.WriteHeader(http.StatusRequestTimeout)
 				return
@@ -272,8 +272,8 @@ func answerOf(t *testing.T, conn net.Conn) int {
 	return response.StatusCode
 }
 
-// TestPace is the bound of bodies: 30 seconds and one more for each 8 KiB.
-func TestPace(t *testing.T) {
+// TestSlowBodies is the bound of bodies: 30 seconds and one more for each 8 KiB.
+func TestSlowBodies(t *testing.T) {
 	for name, c := range map[string]struct {
 		piece int
 		every time.Duration

@@ -16,7 +16,7 @@ import (
 )
 
 // refusalsEvery is the least time between two lines about refused handshakes of a port:
-// whoever reaches it can cause any number.
+// anyone who reaches it can cause any number.
 const refusalsEvery = time.Minute
 
 // refusals counts and logs the TLS handshakes of one port that failed. Who asks does not

@@ -28,7 +28,7 @@ type TLSFiles struct {
 // Given reports whether the port speaks TLS.
 func (f TLSFiles) Given() bool { return f.Cert != "" || f.Key != "" || f.ClientCA != "" }
 
-// Complete reports whether nothing is missing beside what is given.
+// Complete reports whether nothing is missing next to what is given.
 func (f TLSFiles) Complete() bool { return !f.Given() || f.Cert != "" && f.Key != "" }
 
 // clientAuth is what is asked of clients if there is a ClientCA.
@@ -106,17 +106,17 @@ func (f TLSFiles) clients(port string, p pemFiles) (*x509.CertPool, error) {
 
 // Authorities reads the PEM file of who may have signed the certificate of a server; nil, which
 // are those of the system, if there is none. Its errors name the flag.
-func Authorities(flag, path string) (*x509.CertPool, error) {
-	if path == "" {
+func Authorities(file command.FlagValue) (*x509.CertPool, error) {
+	if file.Value == "" {
 		return nil, nil
 	}
-	content, err := command.ReadSmallFile(path)
+	content, err := command.ReadSmallFile(file.Value)
 	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", flag, err)
+		return nil, fmt.Errorf("--%s: %w", file.Flag, err)
 	}
 	pool, err := CertPool(content)
 	if err != nil {
-		return nil, fmt.Errorf("--%s %s: %w", flag, path, err)
+		return nil, fmt.Errorf("--%s %s: %w", file.Flag, file.Value, err)
 	}
 	return pool, nil
 }

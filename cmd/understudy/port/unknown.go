@@ -17,9 +17,9 @@ const (
 	unknownCalls, unknownCallsOfAddress             = 64, 8
 	unknownConnections, unknownConnectionsOfAddress = 256, 32
 	// unknownBytes have come on connections and are no call yet: headers that are not complete,
-	// and what HTTP/2 has beside calls. net/http needs many times as much for short headers.
+	// and what HTTP/2 has next to calls. net/http needs many times as much for short headers.
 	unknownBytes, unknownBytesOfAddress = 1 << 20, 512 << 10
-	// unknownSize is what one call may send beside its headers, in bytes, and unknownTime how
+	// unknownSize is what one call may send next to its headers, in bytes, and unknownTime how
 	// long it may take: a login sends a token, and a probe the name of a service.
 	unknownSize = 4 << 10
 	unknownTime = time.Second
@@ -40,25 +40,25 @@ const (
 )
 
 // Unknown bounds what a server spends on callers that are not known. A call begins as one of
-// somebody unknown, whatever its path is, and has a place among few; so have connections, and what
+// somebody unknown, whatever its path is, and has a slot among few; so have connections, and what
 // has come on them and is no call yet. Where there is no more, the oldest ends, of the address that
 // has the most. [access.Known] takes a call and its connection out of these bounds: where nobody
 // calls it they stay within, so that no path can be left out.
 //
-// A call that loses its place ends with its connection, unless somebody was known on that.
+// A call that loses its slot ends with its connection, unless somebody was known on that.
 //
 // It is safe for concurrent use.
 type Unknown struct {
-	calls, connections, bytes *places
+	calls, connections, bytes *slots
 	turns                     turns
 }
 
 // NewUnknown makes the bounds of a port, with its metrics.
 func NewUnknown(port string, provider metric.MeterProvider) (*Unknown, error) {
 	u := &Unknown{
-		calls:       newPlaces(unknownCalls, unknownCallsOfAddress),
-		connections: newPlaces(unknownConnections, unknownConnectionsOfAddress),
-		bytes:       newPlaces(unknownBytes, unknownBytesOfAddress),
+		calls:       newSlots(unknownCalls, unknownCallsOfAddress),
+		connections: newSlots(unknownConnections, unknownConnectionsOfAddress),
+		bytes:       newSlots(unknownBytes, unknownBytesOfAddress),
 		turns:       make(turns, 1),
 	}
 	if err := u.observe(port, provider.Meter("understudy/port")); err != nil {
@@ -80,7 +80,7 @@ func (u *Unknown) observe(port string, meter metric.Meter) error {
 		return err
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for kind, p := range map[string]*places{"calls": u.calls, "connections": u.connections, "bytes": u.bytes} {
+		for kind, p := range map[string]*slots{"calls": u.calls, "connections": u.connections, "bytes": u.bytes} {
 			labels := metric.WithAttributes(attribute.String("port", port), attribute.String("kind", kind))
 			nowTaken, nowLost := p.numbers()
 			o.ObserveInt64(taken, int64(nowTaken), labels)

@@ -16,10 +16,10 @@ type unknownAnswer struct {
 // Write implements http.ResponseWriter.
 func (w *unknownAnswer) Write(p []byte) (int, error) {
 	w.wrote = true
-	return w.ResponseWriter.Write(p) //nolint:wrapcheck // as it is
+	return w.ResponseWriter.Write(p)
 }
 
-// finish sends what net/http holds back, as long as the call has its place: on HTTP/2 a client
+// finish sends what net/http holds back, as long as the call has its slot: on HTTP/2 a client
 // may make no room for it. Trailers need no room.
 func (w *unknownAnswer) finish() {
 	if w.wrote && !w.call.http1 && !w.call.isKnown() {

@@ -12,7 +12,7 @@ import (
 // unknownCall is a call whose caller is not known, and may become so.
 type unknownCall struct {
 	unknown *Unknown
-	place   *place
+	slot    *slot
 	// on is its connection, and control what ends waits for it.
 	on      *unknownConnection
 	control *http.ResponseController
@@ -30,12 +30,15 @@ type unknownCall struct {
 	// sent says that the whole body is here, tooLate that it may not come any more, and reading
 	// that somebody waits for it.
 	sent, tooLate, reading bool
-	// read and write are the deadlines that whoever serves the call has asked for. They count
-	// once its caller is known.
-	read, write time.Time
+	// asked are the deadlines that anyone who serves the call has asked for. They count once its
+	// caller is known.
+	asked deadlines
 }
 
-// begin takes a place for a call. The request that it returns has the bounds.
+// deadlines are those of a connection; zero where there is none.
+type deadlines struct{ read, write time.Time }
+
+// begin takes a slot for a call. The request that it returns has the bounds.
 func (u *Unknown) begin(w http.ResponseWriter, r *http.Request) (*unknownCall, *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	c := &unknownCall{unknown: u, control: http.NewResponseController(w), cancel: cancel, sent: r.Body == http.NoBody}
@@ -48,7 +51,7 @@ func (u *Unknown) begin(w http.ResponseWriter, r *http.Request) (*unknownCall, *
 	c.mu.Lock()
 	c.timer = time.AfterFunc(unknownTime, c.late)
 	c.mu.Unlock()
-	c.place = u.calls.enter(addressOf(r.RemoteAddr), 1, c.end)
+	c.slot = u.calls.enter(addressOf(r.RemoteAddr), 1, c.end)
 	return c, r
 }
 
@@ -63,18 +66,18 @@ func (c *unknownCall) becomesKnown() {
 	c.timer.Stop()
 	c.setAsked()
 	c.mu.Unlock()
-	c.unknown.calls.leave(c.place)
+	c.unknown.calls.leave(c.slot)
 	c.on.becomesKnown()
 	c.on.endTurn()
 }
 
 // setAsked sets the deadlines that were asked for. It needs the lock.
 func (c *unknownCall) setAsked() {
-	if !c.read.IsZero() {
-		_ = c.control.SetReadDeadline(c.read)
+	if !c.asked.read.IsZero() {
+		_ = c.control.SetReadDeadline(c.asked.read)
 	}
-	if c.http1 || !c.write.IsZero() { // a connection of HTTP/1 has that of the answer before
-		_ = c.control.SetWriteDeadline(c.write)
+	if c.http1 || !c.asked.write.IsZero() { // a connection of HTTP/1 has that of the answer before
+		_ = c.control.SetWriteDeadline(c.asked.write)
 	}
 }
 
@@ -95,7 +98,7 @@ func (c *unknownCall) late() {
 	c.timer = time.AfterFunc(unknownAnswerTime, c.end)
 }
 
-// end ends the call, for one that takes its place or because its time is over: whatever it
+// end ends the call, for one that takes its slot or because its time is over: whatever it
 // waits for fails, be it the client or another server.
 func (c *unknownCall) end() {
 	c.mu.Lock()
@@ -114,7 +117,7 @@ func (c *unknownCall) end() {
 	_ = c.control.SetWriteDeadline(past)
 }
 
-// over gives the place back when the call was answered. On HTTP/1 net/http reads what is left of
+// over gives the slot back when the call was answered. On HTTP/1 net/http reads what is left of
 // a body before it sends the answer.
 func (c *unknownCall) over() {
 	c.mu.Lock()
@@ -125,17 +128,17 @@ func (c *unknownCall) over() {
 	c.timer.Stop()
 	c.mu.Unlock()
 	c.cancel()
-	c.unknown.calls.leave(c.place)
+	c.unknown.calls.leave(c.slot)
 	c.on.endTurn()
 }
 
-// setReadDeadline and setWriteDeadline are for whoever serves the call.
+// setReadDeadline and setWriteDeadline are for anyone who serves the call.
 func (c *unknownCall) setReadDeadline(at time.Time) error {
-	return c.ask(&c.read, at, c.control.SetReadDeadline)
+	return c.ask(&c.asked.read, at, c.control.SetReadDeadline)
 }
 
 func (c *unknownCall) setWriteDeadline(at time.Time) error {
-	return c.ask(&c.write, at, c.control.SetWriteDeadline)
+	return c.ask(&c.asked.write, at, c.control.SetWriteDeadline)
 }
 
 // ask sets a deadline, or keeps it until the caller is known.

@@ -18,13 +18,13 @@ type unknownListener struct {
 func (l unknownListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // as it is
+		return nil, err
 	}
 	c := &unknownConnection{Conn: conn, unknown: l.unknown, over: make(chan struct{})}
 	of := addressOf(conn.RemoteAddr().String())
 	end := func() { _ = c.Close() }
 	c.bytes = l.unknown.bytes.enter(of, 0, end)
-	c.place = l.unknown.connections.enter(of, 1, end)
+	c.slot = l.unknown.connections.enter(of, 1, end)
 	return c, nil
 }
 
@@ -32,9 +32,9 @@ func (l unknownListener) Accept() (net.Conn, error) {
 type unknownConnection struct {
 	net.Conn
 	unknown *Unknown
-	// place is that of the connection, and bytes that of what has come on it since its last call.
-	place, bytes *place
-	known        atomic.Bool
+	// slot is that of the connection, and bytes that of what has come on it since its last call.
+	slot, bytes *slot
+	known       atomic.Bool
 	// turn gives back the turn of the connection; nil if it has none.
 	turn atomic.Pointer[func()]
 	// over is closed with the connection.
@@ -60,13 +60,13 @@ func (c *unknownConnection) Read(p []byte) (int, error) {
 	if !c.known.Load() {
 		c.unknown.bytes.grow(c.bytes, n)
 	}
-	return n, err //nolint:wrapcheck // as it is
+	return n, err
 }
 
 // CloseWrite lets net/http send an answer to its end, although the client sends more.
 func (c *unknownConnection) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite() //nolint:wrapcheck // as it is
+		return half.CloseWrite()
 	}
 	return nil
 }
@@ -75,12 +75,12 @@ func (c *unknownConnection) CloseWrite() error {
 func (c *unknownConnection) Close() error {
 	c.once.Do(func() { close(c.over) })
 	c.leave()
-	return c.Conn.Close() //nolint:wrapcheck // as it is
+	return c.Conn.Close()
 }
 
-// leave gives the places back.
+// leave gives the slots back.
 func (c *unknownConnection) leave() {
-	c.unknown.connections.leave(c.place)
+	c.unknown.connections.leave(c.slot)
 	c.unknown.bytes.leave(c.bytes)
 }
 

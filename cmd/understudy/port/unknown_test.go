@@ -35,7 +35,7 @@ func newUnknownPipes(t *testing.T, h http.HandlerFunc) *unknownPipes {
 		t.Fatal(err)
 	}
 	l := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
-	s := NewHTTP(UsualPace.Handler(h), slog.New(slog.DiscardHandler))
+	s := NewHTTP(UsualClientLimits.Handler(h), slog.New(slog.DiscardHandler))
 	serveOn(t, s, u.Bound(s, l))
 	return &unknownPipes{u, t, l}
 }
@@ -57,7 +57,7 @@ func (u *unknownPipes) send(text string) net.Conn {
 	return conn
 }
 
-// taken asserts how many places are taken.
+// taken asserts how many slots are taken.
 func (u *unknownPipes) taken(calls, connections int) {
 	u.t.Helper()
 	time.Sleep(20 * turnTime) // of the bubble's clock: calls begin in turns
@@ -65,7 +65,7 @@ func (u *unknownPipes) taken(calls, connections int) {
 	gotCalls, _ := u.calls.numbers()
 	gotConnections, _ := u.connections.numbers()
 	if gotCalls != calls || gotConnections != connections {
-		u.t.Errorf("%d calls and %d connections have places, want %d and %d", gotCalls, gotConnections, calls, connections)
+		u.t.Errorf("%d calls and %d connections have slots, want %d and %d", gotCalls, gotConnections, calls, connections)
 	}
 }
 
@@ -94,12 +94,12 @@ func TestBodiesOfUnknownCallers(t *testing.T) {
 		want        int
 		after       time.Duration
 	}{
-		"as much as may be":       {size: 4096, piece: 4096, want: 200},
-		"a byte more":             {size: 4097, piece: 4097, want: 413},
-		"slow":                    {size: 100, piece: 1, want: 408, after: time.Second},
-		"known, large":            {header: "Known: 1\r\n", size: 1 << 20, piece: 1 << 20, want: 200},
-		"known, slow":             {header: "Known: 1\r\n", size: 10 << 20, piece: 10 << 10, want: 200, after: 1023 * 100 * time.Millisecond},
-		"known, slow beyond pace": {header: "Known: 1\r\n", size: 400, piece: 1, want: 408, after: 30 * time.Second},
+		"as much as may be": {size: 4096, piece: 4096, want: 200},
+		"a byte more":       {size: 4097, piece: 4097, want: 413},
+		"slow":              {size: 100, piece: 1, want: 408, after: time.Second},
+		"known, large":      {header: "Known: 1\r\n", size: 1 << 20, piece: 1 << 20, want: 200},
+		"known, slow":       {header: "Known: 1\r\n", size: 10 << 20, piece: 10 << 10, want: 200, after: 1023 * 100 * time.Millisecond},
+		"known, too slow":   {header: "Known: 1\r\n", size: 400, piece: 1, want: 408, after: 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestConnectionsOfUnknownCallers(t *testing.T) {
 	})
 }
 
-// TestAnUnknownCallEnds: whoever does not read the answer, and a handler that waits for ever, have
+// TestAnUnknownCallEnds: anyone who does not read the answer, and a handler that waits for ever, have
 // a connection for a while.
 func TestAnUnknownCallEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,38 +39,63 @@ type (
 	}
 	junitMessage struct {
 		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
 	}
 )
 
 // JUnit writes a report as the result of tests: one test for each requirement, which
 // fails if it is not met, one that fails for each that is missing ([report.Unjudged]), and one
 // for each kind of difference that the experiment makes, which has its numbers and groups, and is
-// skipped if nothing was compared. What fails is what ends `report` with exit code 1.
+// skipped if nothing was compared. What fails is what ends `report` with exit code 1. The items that no
+// request has shown are the text of the failure about them.
 func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
-	s := junitSuite{Name: o.nameOf(r), Properties: []junitProperty{
-		{"verdict", verdict.Of(r).String()}, {"requests", verdict.Summary(r)},
-	}}
-	if r.ExperimentEtag != "" {
-		s.Properties = append(s.Properties, junitProperty{"experiment_etag", r.ExperimentEtag}, junitProperty{"policy_etag", r.PolicyEtag})
-	}
-	for _, side := range o.Sides {
-		s.Properties = append(s.Properties, junitProperty{side.Name, terminal.Line(side.From)})
-	}
-	for _, text := range o.Notes {
-		s.Properties = append(s.Properties, junitProperty{o.NotesOf, terminal.Line(text)})
-	}
-	for _, p := range []junitProperty{{"shares", verdict.Split(r)}, {"replayed", verdict.Replayed(r)}, {"noise", verdict.Noise(r)}} {
-		if p.Value != "" {
-			s.Properties = append(s.Properties, p)
-		}
-	}
+	s := junitSuite{Name: o.nameOf(r), Properties: propertiesOf(r, o)}
 	if r.UpdateTime != nil {
 		s.Timestamp = r.UpdateTime.AsTime().UTC().Format("2006-01-02T15:04:05")
 	}
+	s.addRequirements(r)
+	s.addDifferences(r)
+	s.Tests = len(s.Cases)
+	out, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{s}}, "", "  ")
+	if err == nil {
+		_, err = io.WriteString(w, xml.Header+string(out)+"\n")
+	}
+	return err
+}
+
+// propertiesOf says what was compared, and how the report comes out as a whole.
+//
+// Properties are shown by few readers; nothing that decides is in them alone.
+func propertiesOf(r *adminpb.Report, o Options) []junitProperty {
+	out := []junitProperty{{"verdict", verdict.Of(r).String()}, {"requests", verdict.Summary(r)}}
+	if r.ExperimentEtag != "" {
+		out = append(out, junitProperty{"experiment_etag", r.ExperimentEtag}, junitProperty{"policy_etag", r.PolicyEtag})
+	}
+	for _, side := range o.Sides {
+		out = append(out, junitProperty{side.Name, terminal.Line(side.From)})
+	}
+	for _, text := range o.Notes {
+		out = append(out, junitProperty{o.NotesOf, terminal.Line(text)})
+	}
+	for _, p := range []junitProperty{{"shares", verdict.Split(r)}, {"replayed", verdict.Replayed(r)}, {"noise", verdict.Noise(r)}} {
+		if p.Value != "" {
+			out = append(out, p)
+		}
+	}
+	if text := verdict.Unseen(r); text != "" && r.RequestCount > 0 {
+		out = append(out, junitProperty{"unseen", text})
+	}
+	return out
+}
+
+// addRequirements adds the tests of the requirements, and of those that are missing.
+//
+// A pipeline without requirements would be green about anything, so what nobody has judged fails too.
+func (s *junitSuite) addRequirements(r *adminpb.Report) {
 	for _, q := range r.Requirements {
 		c := junitCase{Class: s.Name + ".requirements", Name: terminal.Line(q.Requirement)}
 		if !q.Met {
-			c.Failure = &junitMessage{"has " + haveNeed(q)}
+			c.Failure = failureOf(r, q.Requirement, "has "+haveNeed(q))
 			s.Failures++
 		}
 		s.Cases = append(s.Cases, c)
@@ -78,23 +103,40 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 	for _, name := range report.Unjudged(r) {
 		s.Failures++
 		s.Cases = append(s.Cases, junitCase{
-			Class: s.Name + ".requirements", Name: name, Failure: &junitMessage{"no requirement is about it, and there are such requests"},
+			Class: s.Name + ".requirements", Name: name, Failure: failureOf(r, name, missing(r, name)),
 		})
 	}
+}
+
+// addDifferences adds the tests of the kinds of differences.
+//
+// They do not fail: whether a difference is wanted is for a requirement to say. A report without requests
+// skips them, since a test that passes would say that nothing differs.
+func (s *junitSuite) addDifferences(r *adminpb.Report) {
 	for _, k := range verdict.Changes {
 		c := junitCase{Class: s.Name + ".differences", Name: k.Name, Output: outputOf(r, k)}
 		if r.RequestCount == 0 {
-			c.Skipped, c.Output = &junitMessage{"no request has been compared"}, ""
+			c.Skipped, c.Output = &junitMessage{Message: "no request has been compared"}, ""
 			s.Skipped++
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	s.Tests = len(s.Cases)
-	out, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{s}}, "", "  ")
-	if err == nil {
-		_, err = io.WriteString(w, xml.Header+string(out)+"\n")
+}
+
+// failureOf is that of a requirement, or of one that is missing.
+func failureOf(r *adminpb.Report, term, message string) *junitMessage {
+	if report.IsAboutItems(term) {
+		return &junitMessage{Message: message, Text: unseenLines(r)}
 	}
-	return err
+	return &junitMessage{Message: message}
+}
+
+// missing says what a requirement that is missing would be about.
+func missing(r *adminpb.Report, name string) string {
+	if report.IsAboutItems(name) {
+		return "no requirement is about it, and " + verdict.Unseen(r)
+	}
+	return "no requirement is about it, and there are such requests"
 }
 
 // outputOf is what the test of a kind says: its number, and its groups.

@@ -11,6 +11,8 @@ import (
 )
 
 // partOf is the number of requests of a group, of all of its endpoint.
+//
+// "19 of 19" says that the endpoint is closed, where "19 of 5,000" says that one kind of caller is.
 func partOf(d *adminpb.Report_Difference) string {
 	if d.EndpointRequestCount == 0 {
 		return report.Number(d.RequestCount)
@@ -35,6 +37,8 @@ const widestAnswer = 18
 
 // answersOf is what the callers get before and after, such as allowed → 403, or, if that is
 // the same, what else changed: header x-plan.
+//
+// Names of headers are those that a policy sets, so they are cut; statuses never are.
 func answersOf(d *adminpb.Report_Difference) string {
 	before, after := verdict.Answers(d)
 	if before == after && len(d.Changes) > 0 {
@@ -61,6 +65,8 @@ func reasonOf(d *adminpb.Report_Difference) string {
 
 // groupOf is the ID of a group as `understudy accept` takes it, and who has accepted it. A report
 // of what no server has, as of a replay, has nothing to accept.
+//
+// For example: "group 4835fd23, accepted by ann: a scanner (1 of at most 2 requests, 1 of at most 2 callers)".
 func groupOf(r *adminpb.Report, d *adminpb.Report_Difference) string {
 	if d.GroupId == "" || r.ExperimentEtag == "" {
 		return ""

@@ -17,16 +17,12 @@ const markdownGroups = 50
 
 // Markdown writes a report as GitHub's and GitLab's Markdown, for the description of a
 // change or a comment on it.
+//
+// Paths, reasons and principals are written by anyone who sends a request. A comment in a pull request is
+// read by people with the right to merge, so such text can neither link, nor mention, nor end a table.
 func Markdown(w io.Writer, r *adminpb.Report, o Options) error {
-	m := &markdown{r: r}
-	v := verdict.Of(r)
-	m.line("### %s: %s", code(o.nameOf(r)), prose(v.String()))
-	m.line("")
-	m.scope(o)
-	m.counts()
-	m.requirements()
-	m.groups()
-	m.rest(o)
+	m := &markdown{r: r, o: o}
+	writeSections(m, r, o)
 	_, err := io.WriteString(w, m.out.String())
 	return err
 }
@@ -34,6 +30,7 @@ func Markdown(w io.Writer, r *adminpb.Report, o Options) error {
 // markdown is a document that is being written.
 type markdown struct {
 	r   *adminpb.Report
+	o   Options
 	out strings.Builder
 }
 
@@ -62,9 +59,17 @@ var entities = strings.NewReplacer(
 	"[", "&#91;", "]", "&#93;", "@", "&#64;", `\`, "&#92;", "~", "&#126;", "#", "&#35;", "!", "&#33;", "://", "&#58;//", "www.", "www&#46;",
 )
 
+// verdict is the heading.
+func (m *markdown) verdict(v verdict.Verdict) {
+	m.line("### %s: %s", code(m.o.nameOf(m.r)), prose(v.String()))
+	m.line("")
+}
+
 // scope says between what, where and as of when.
-func (m *markdown) scope(o Options) {
-	r := m.r
+//
+// Etags are whole here: a comment stays, and one compares it later.
+func (m *markdown) scope() {
+	r, o := m.r, m.o
 	for _, s := range o.Sides {
 		m.line("* %s: %s", s.Name, prose(s.From))
 	}
@@ -73,7 +78,7 @@ func (m *markdown) scope(o Options) {
 	}
 	var parts []string
 	if r.ExperimentEtag != "" && len(o.Sides) == 0 {
-		parts = append(parts, "experiment "+code(r.ExperimentEtag)+" beside the live policy "+code(r.PolicyEtag))
+		parts = append(parts, "experiment "+code(r.ExperimentEtag)+" next to the live policy "+code(r.PolicyEtag))
 	}
 	if r.ActiveDuration != nil {
 		parts = append(parts, "for "+verdict.Period(r.ActiveDuration))
@@ -91,10 +96,9 @@ func (m *markdown) scope(o Options) {
 }
 
 // counts is the table of kinds.
+//
+// Each share says what it is a share of, since a table in a comment is quoted without the sentence below.
 func (m *markdown) counts() {
-	if m.r.RequestCount == 0 {
-		return
-	}
 	m.line("| | requests | share |")
 	m.line("|---|---:|---:|")
 	m.line("| compared | %s | |", report.Number(m.r.RequestCount))
@@ -118,13 +122,12 @@ func (m *markdown) counts() {
 }
 
 // requirements is the table of what a commit needs.
-func (m *markdown) requirements() {
-	if len(m.r.Requirements) == 0 {
-		return
-	}
+//
+// The sign and the word say the same, for readers without pictures or colours.
+func (m *markdown) requirements(rows []*adminpb.Report_RequirementResult) {
 	m.line("| requirement | | has | needs | of |")
 	m.line("|---|---|---:|---:|---|")
-	for _, q := range verdict.Requirements(m.r) {
+	for _, q := range rows {
 		state := "✅ met"
 		if q.Unreachable {
 			state = "❌ can no longer be met"
@@ -141,11 +144,9 @@ func (m *markdown) requirements() {
 }
 
 // groups is the table of what differs, and why.
-func (m *markdown) groups() {
-	all := verdict.Groups(m.r)
-	if len(all) == 0 && len(m.r.OtherDifferences) == 0 {
-		return
-	}
+//
+// All of a group is in one row, since a comment is scrolled and not paged.
+func (m *markdown) groups(all []*adminpb.Report_Difference) {
 	m.line("| requests | kind | path | callers | answer | why |")
 	m.line("|---:|---|---|---:|---|---|")
 	shown := all[:min(len(all), markdownGroups)]
@@ -185,32 +186,30 @@ func withGroup(why, group string) string {
 	return why + "<br>" + prose(group)
 }
 
-// rest is who, what of the data differs, what was not seen, noise and what is not known, as a list.
-func (m *markdown) rest(o Options) {
-	m.replayed()
-	for _, l := range verdict.Labels(m.r) {
+// who and all sections after it are a list.
+func (m *markdown) who(labels []*adminpb.Report_LabelSummary) {
+	for _, l := range labels {
 		var values []string
 		for _, v := range l.Values {
 			values = append(values, code(v.Value)+" "+report.Number(v.RequestCount))
 		}
 		m.line("* %s, by %s: %s", verdict.NameOf(l.Kind), code(l.Label), strings.Join(values, ", "))
 	}
-	if len(m.r.ChangedData) > 0 {
-		m.line("* the data differs in %s", code(strings.Join(m.r.ChangedData, ", ")))
-	}
-	if text := verdict.Unseen(m.r); text != "" {
-		m.line("* %s%s", text, verdict.NothingKnown(m.r))
-		for _, c := range verdict.NeverExercised(m.r) {
-			m.line("  * %s", code(ruleOf(c)))
-		}
-	}
-	if text := verdict.Noise(m.r); text != "" {
-		m.line("* noise: %s", prose(strings.TrimPrefix(text, "none: ")))
-	}
-	for _, text := range verdict.NotKnown(m.r) {
-		m.line("* not known: %s", prose(text))
-	}
-	for _, text := range o.Notes {
-		m.line("* %s: %s", prose(o.NotesOf), prose(text))
+}
+
+func (m *markdown) noise(text string) {
+	m.line("* noise: %s", prose(strings.TrimPrefix(text, "none: ")))
+}
+
+func (m *markdown) bounds(texts []string) { m.entries("at 95%, ", texts) }
+
+func (m *markdown) unknown(texts []string) { m.entries("not known: ", texts) }
+
+func (m *markdown) notes(of string, texts []string) { m.entries(prose(of)+": ", texts) }
+
+// entries are those of the list that begin alike.
+func (m *markdown) entries(begin string, texts []string) {
+	for _, text := range texts {
+		m.line("* %s%s", begin, prose(text))
 	}
 }

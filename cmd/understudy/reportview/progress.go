@@ -11,20 +11,27 @@ import (
 
 // Progress is what somebody sees who waits for requirements: the verdict, and what each of
 // them has.
+//
+// It is written again in place each time that something changes, so it has few lines.
 func Progress(r *adminpb.Report, o Options) []string {
 	p := &page{r: r, o: o, d: details[0]}
-	p.verdict()
+	p.verdict(verdict.Of(r))
 	p.d.gaps = false
-	p.requirements()
+	p.requirements(verdict.Requirements(r))
 	return p.lines
 }
 
 // Unjudged says on one line which requirements are missing, and how they are written; it is
 // empty if none is ([report.Unjudged]).
+//
+// An error says what to write, not only what is missing.
 func Unjudged(r *adminpb.Report) string {
 	names := report.Unjudged(r)
 	if len(names) == 0 {
 		return ""
+	}
+	if report.IsAboutItems(names[0]) {
+		return verdict.Unjudged(r) + ", and " + verdict.Unseen(r) + ": say how many have to be seen or accepted, such as " + names[0] + ">=100%"
 	}
 	return verdict.Unjudged(r) + ": say how many there may be, such as " + names[0] + "=0 or " + names[0] + "<=1%"
 }

@@ -28,7 +28,7 @@ func begun() *adminpb.Report {
 	}
 }
 
-// TestReplayedIsShownApart: what it looks like, alone and beside what was compared.
+// TestReplayedIsShownApart: what it looks like, alone and next to what was compared.
 func TestReplayedIsShownApart(t *testing.T) {
 	both := tightened()
 	both.Replayed = begun().Replayed

@@ -1,13 +1,14 @@
 // Package reportview shows a report of what an experiment changes: on a terminal, as
 // JSON, as Markdown for a pull request, and as JUnit's XML for a pipeline.
 //
-// A report answers one question: should I commit? So each form begins with the verdict, in
+// A report says whether one should commit. So each form begins with the verdict, in
 // one sentence. The numbers that it is made of follow with what they are a part of, then
-// what changes and why, who is concerned, what was never exercised and what is not known.
+// what changes and why, who is concerned, which items of the change no request has shown and what
+// is not known.
 // All forms have the same facts in the same order.
 //
 // It needs nothing but the report: no server, and no clock. Paths, principals, reasons and
-// labels in a report are written by others, some of them by whoever sends a request; what
+// labels in a report are written by others, some of them by anyone who sends a request; what
 // would control a terminal or a page is escaped.
 package reportview
 
@@ -17,6 +18,7 @@ import (
 	"strings"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -82,9 +84,8 @@ func (o Options) nameOf(r *adminpb.Report) string {
 	if o.Name != "" {
 		return terminal.Line(o.Name)
 	}
-	parts := strings.Split(r.Name, "/") // projects/P/locations/L/policies/P/experiments/E/report
-	if len(parts) == 9 {
-		return terminal.Line(parts[5] + "/" + parts[7])
+	if name := authz.ResourceName(r.Name); name.Experiment() != "" {
+		return terminal.Line(name.Short())
 	}
 	return "the experiment"
 }

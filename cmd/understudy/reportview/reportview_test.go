@@ -40,8 +40,8 @@ func tightened() *adminpb.Report {
 		PolicyEtag: `W/"5ddc0e7b1a2f94c83e6d7a90b1c2d3e4"`, ExperimentEtag: `W/"0a93ab142f0ab7e4c8a050fb25187cdc"`,
 		StartTime: at, UpdateTime: at, ActiveDuration: durationpb.New(12*time.Minute + 30*time.Second),
 		RequestCount: 5000, UnchangedCount: 4975, NewlyDeniedCount: 25, CallerCount: 12, EndpointCount: 4,
-		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 4000, UnchangedCount: 3975, VerdictChangedCount: 25},
-		PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 1000, UnchangedCount: 1000},
+		PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 4000, UnchangedCount: 3975, ResultChangedCount: 25},
+		PolicyDenies: &adminpb.Report_ResultCounts{RequestCount: 1000, UnchangedCount: 1000},
 		AllPairs:     &adminpb.Report_ReportCounts{RequestCount: 5000, UnchangedCount: 4975, NewlyDeniedCount: 25},
 		Differences:  []*adminpb.Report_Difference{ordersDenied()},
 		Labels: []*adminpb.Report_LabelSummary{{
@@ -50,11 +50,14 @@ func tightened() *adminpb.Report {
 			},
 		}},
 		ReportingNodeCount: 2, NodeCount: 2, PublishInterval: durationpb.New(2 * time.Second),
-		ChangedRules: []*adminpb.Report_ChangedRule{
-			{Side: adminpb.Report_ChangedRule_EXPERIMENT, File: "health.rego", Line: 22, Rule: "data.envoy.authz.allow", EvaluatedTrue: true, EvaluatedFalse: true},
-			{Side: adminpb.Report_ChangedRule_EXPERIMENT, File: "health.rego", Line: 31, Rule: "data.envoy.authz.break_glass"},
-		},
-		ChangedRuleCoverage: 0.5, Noise: &adminpb.Report_Noise{SampledCount: 50},
+		Items: []*adminpb.Report_Item{{
+			ItemId: "5b7cf5d1e2a84c90aa01", Kind: adminpb.Report_Item_RULE, Side: adminpb.Report_Item_EXPERIMENT, State: adminpb.Report_Item_UNSEEN, ItemCount: 1,
+			File: "health.rego", Line: 31, Rule: "data.envoy.authz.break_glass", ExperimentText: `break_glass if "sre" in claims.groups`,
+		}, {
+			ItemId: "0c4f1dd0aa9b3e7712f4", Kind: adminpb.Report_Item_CONDITION, Side: adminpb.Report_Item_EXPERIMENT, State: adminpb.Report_Item_SEEN, ItemCount: 1, SeenCount: 1,
+			File: "health.rego", Line: 24, Rule: "data.envoy.authz.allow", ExperimentText: `"orders.read" in claims.scopes`, RequestCount: 100, FalseRequestCount: 25,
+		}},
+		ItemCount: 2, SeenItemCount: 1, ChangedCoverage: proto.Float64(0.5), Noise: &adminpb.Report_Noise{SampledCount: 50},
 		Requirements: []*adminpb.Report_RequirementResult{
 			{Requirement: "requests>=1000", Have: "5,000", Need: "at least 1,000", Met: true, Source: adminpb.Report_RequirementResult_LOCATION},
 			{Requirement: "newly-denied=0", Have: "25", Need: "at most 0", Unreachable: true, Source: adminpb.Report_RequirementResult_CALL},
@@ -81,13 +84,14 @@ func varied() *adminpb.Report {
 	r.NewlyAllowedCount, r.ResponseChangedCount, r.FailedCount, r.LiveFailedCount = 3, 40, 2, 1
 	r.RequestCount += 45
 	r.PolicyAllows.ResponseChangedCount, r.PolicyAllows.FailedCount, r.PolicyAllows.RequestCount = 30, 2, 4032
-	r.PolicyDenies.ResponseChangedCount, r.PolicyDenies.VerdictChangedCount, r.PolicyDenies.RequestCount = 10, 3, 1013
+	r.PolicyDenies.ResponseChangedCount, r.PolicyDenies.ResultChangedCount, r.PolicyDenies.RequestCount = 10, 3, 1013
 	r.AllPairs = &adminpb.Report_ReportCounts{RequestCount: 19000, UnchangedCount: 18900, NewlyDeniedCount: 60, ResponseChangedCount: 40}
 	r.DroppedCount, r.LostCount = 12, 12
 	r.Drops = []*adminpb.Report_Drop{{Reason: "queue_full", RequestCount: 10}, {Reason: "unavailable", RequestCount: 2}}
 	r.NodeCount, r.SilentNodes = 4, []string{"projects/default/locations/local/nodes/web-7c9", "projects/default/locations/local/nodes/web-7d1"}
 	r.Noise.DifferedCount = 5
-	r.ChangedData = []string{"data.callers.stock", "data.permissions"}
+	r.Items, r.ItemCount, r.SeenItemCount, r.AcceptedItemCount = append(otherItems(), r.Items[1]), 1412, 38, 1
+	r.ChangedCoverage = proto.Float64(39.0 / 1412)
 	r.Differences = append([]*adminpb.Report_Difference{{
 		Kind: adminpb.Report_RESPONSE_CHANGED, Method: "GET", Path: "/api/orders", Changes: []string{"header x-plan", "metadata tenant"},
 		RequestCount: 30, EndpointRequestCount: 1200, CallerCount: 2,
@@ -108,10 +112,45 @@ func varied() *adminpb.Report {
 	return r
 }
 
+// otherItems are one of each way in which policies differ, and in which an item is not seen.
+func otherItems() []*adminpb.Report_Item {
+	return []*adminpb.Report_Item{
+		tightened().Items[0],
+		{
+			ItemId: "a1", Kind: adminpb.Report_Item_DATA, Side: adminpb.Report_Item_EXPERIMENT, State: adminpb.Report_Item_UNSEEN, ItemCount: 1,
+			DataPath: "data.roles.auditor", ExperimentText: "settings.write",
+		},
+		{
+			ItemId: "a2", Kind: adminpb.Report_Item_DATA, Side: adminpb.Report_Item_POLICY, State: adminpb.Report_Item_UNSEEN, ItemCount: 1,
+			DataPath: "data.roles.analyst", PolicyText: "payments.approve",
+		},
+		{
+			ItemId: "a3", Kind: adminpb.Report_Item_DATA, Side: adminpb.Report_Item_BOTH, State: adminpb.Report_Item_UNSEEN, ItemCount: 1,
+			DataPath: "data.limits.refund", PolicyText: "100", ExperimentText: "1000",
+		},
+		{
+			ItemId: "a4", Kind: adminpb.Report_Item_LITERAL, Side: adminpb.Report_Item_BOTH, State: adminpb.Report_Item_UNSEEN, ItemCount: 1,
+			File: "policy.rego", Line: 14, Rule: "data.envoy.authz.office_hours", PolicyText: "h < 22", ExperimentText: "h < 21",
+		},
+		{
+			ItemId: "a5", Kind: adminpb.Report_Item_CONDITION, Side: adminpb.Report_Item_POLICY, State: adminpb.Report_Item_UNSEEN, ItemCount: 1, RequestCount: 12,
+			File: "policy.rego", Line: 19, Rule: "data.envoy.authz.allow", PolicyText: "input.x == 1",
+		},
+		{
+			ItemId: "", Kind: adminpb.Report_Item_DATA, Side: adminpb.Report_Item_BOTH, State: adminpb.Report_Item_UNSEEN, ItemCount: 500, SeenCount: 37, DataPath: "data.users",
+		},
+		{State: adminpb.Report_Item_UNSEEN, ItemCount: 904},
+		{
+			ItemId: "a6", Kind: adminpb.Report_Item_RULE, Side: adminpb.Report_Item_POLICY, State: adminpb.Report_Item_ACCEPTED, ItemCount: 1,
+			File: "policy.rego", Line: 8, Rule: "data.envoy.authz.legacy", PolicyText: "default legacy := false",
+		},
+	}
+}
+
 // alike are so many requests that both policies allow.
 func alike(n int64) *adminpb.Report_ReportCounts {
 	return &adminpb.Report_ReportCounts{
-		RequestCount: n, UnchangedCount: n, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: n, UnchangedCount: n},
+		RequestCount: n, UnchangedCount: n, PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: n, UnchangedCount: n},
 	}
 }
 
@@ -129,7 +168,7 @@ func lossy() *adminpb.Report {
 func sampled() *adminpb.Report {
 	r := tightened()
 	r.Estimate = &adminpb.Report_ReportCounts{
-		RequestCount: 40000, UnchangedCount: 39600, NewlyDeniedCount: 400, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 20000},
+		RequestCount: 40000, UnchangedCount: 39600, NewlyDeniedCount: 400, PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 20000},
 	}
 	r.EstimatedShares = []*adminpb.Report_EstimatedShare{
 		{Kind: adminpb.Report_NEWLY_DENIED, EffectiveRequestCount: 2200}, {Kind: adminpb.Report_FAILED, EffectiveRequestCount: 4400},
@@ -161,7 +200,8 @@ func golden(t *testing.T, name string, got []byte) {
 func TestGolden(t *testing.T) {
 	empty := &adminpb.Report{Name: tightened().Name, NodeCount: 1, ReportingNodeCount: 1}
 	same := report.WithCounts(alike(300))
-	same.Name, same.CallerCount, same.EndpointCount = tightened().Name, 6, 3
+	same.Name, same.CallerCount, same.EndpointCount, same.ItemCount, same.SeenItemCount = tightened().Name, 6, 3, 4, 4
+	same.ChangedCoverage = proto.Float64(1)
 	for _, c := range []struct {
 		file, format string
 		report       *adminpb.Report
@@ -171,6 +211,7 @@ func TestGolden(t *testing.T) {
 		{"varied_80.txt", "text", varied(), reportview.Options{Width: 80}},
 		{"varied_screen.txt", "text", varied(), reportview.Options{Width: 80, Height: 24}},
 		{"varied_40.txt", "text", varied(), reportview.Options{Width: 40}},
+		{"varied_120.txt", "text", varied(), reportview.Options{Width: 120, Everything: true}},
 		{"varied_wide.txt", "text", varied(), reportview.Options{}},
 		{"empty.txt", "text", empty, reportview.Options{Width: 80, Height: 24}},
 		{"lossy.txt", "text", lossy(), reportview.Options{Width: 80, Height: 30}},
@@ -200,7 +241,7 @@ func TestOneScreen(t *testing.T) {
 	text := strings.Join(lines, "\n")
 	for _, want := range []string{
 		"newly denied", "GET /health/orders/*", "25 of 25", "      3  ", "allowed → 403", `health.rego:24  "orders.read" in claims.scopes`, "25 of 4,000 requests", "(0.6%)", "4 endpoints",
-		"the scope orders.read is missing", "health.rego:31  data.envoy.authz.break_glass", "alice 12, bob 8, carol 5", "newly-denied=0", "25, needs at most 0",
+		"the scope orders.read is missing", "`break_glass if …` (health.rego:31), added: no request needed it", "alice 12, bob 8, carol 5", "newly-denied=0", "25, needs at most 0",
 		"25 of 25 requests of\nGET /health/orders/* would be newly denied",
 	} {
 		if !strings.Contains(text, want) {
@@ -264,7 +305,12 @@ func TestHostileText(t *testing.T) {
 	d.Method, d.Path, d.Reason, d.Rule = bad, "/"+bad, bad, bad
 	d.Causes[0].File, d.Causes[0].Text, d.Examples[0].Path, d.Examples[0].Principal = bad, bad, bad, bad
 	r.Labels[0].Label, r.Labels[0].Values[0].Value = bad, bad
-	r.ChangedRules[1].File, r.ChangedData, r.SilentNodes, r.NodeCount = bad, []string{bad}, []string{bad}, 3
+	r.SilentNodes, r.NodeCount = []string{bad}, 3
+	for _, item := range append(otherItems(), r.Items[1]) {
+		item.File, item.Rule, item.PolicyText, item.ExperimentText, item.DataPath = bad, bad, bad, bad, bad
+		r.Items = append(r.Items, item)
+	}
+	r.ItemCount, r.SeenItemCount, r.Requirements[0].Met = 99, 3, false
 	r.Drops, r.DroppedCount = []*adminpb.Report_Drop{{Reason: bad, RequestCount: 1}}, 1
 	r.Requirements[0].Requirement, r.Requirements[0].Have = bad, bad
 	for _, format := range reportview.Formats {
@@ -310,7 +356,7 @@ func differing(newlyDenied, newlyAllowed, failed, changed int64, requirements ..
 	return &adminpb.Report{
 		RequestCount: 300, UnchangedCount: 300 - newlyDenied - newlyAllowed - failed - changed, NewlyDeniedCount: newlyDenied,
 		NewlyAllowedCount: newlyAllowed, FailedCount: failed, ResponseChangedCount: changed,
-		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 200}, PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 100},
+		PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 200}, PolicyDenies: &adminpb.Report_ResultCounts{RequestCount: 100},
 		Requirements: requirements,
 	}
 }
@@ -326,13 +372,19 @@ func TestVerdicts(t *testing.T) {
 		}
 		return met
 	}
+	items := func(all, seen, accepted, pending, unexamined int64, requirements ...*adminpb.Report_RequirementResult) *adminpb.Report {
+		return &adminpb.Report{
+			RequestCount: 10, UnchangedCount: 10, ItemCount: all, SeenItemCount: seen, AcceptedItemCount: accepted,
+			PendingRequestCount: pending, UnexaminedRequestCount: unexamined, Requirements: requirements,
+		}
+	}
 	refused := report.WithCounts(&adminpb.Report_ReportCounts{
-		RequestCount: 10000, UnchangedCount: 10000, PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 10000},
+		RequestCount: 10000, UnchangedCount: 10000, PolicyDenies: &adminpb.Report_ResultCounts{RequestCount: 10000},
 	})
 	// Seven requests ran out of time in the live policy: the experiment has nothing to do with it.
 	noisy := report.WithCounts(&adminpb.Report_ReportCounts{
 		RequestCount: 29788, UnchangedCount: 29788, LiveFailedCount: 7, CallerCount: 6, EndpointCount: 1,
-		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 29000}, PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 788},
+		PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 29000}, PolicyDenies: &adminpb.Report_ResultCounts{RequestCount: 788},
 	})
 	overloaded := report.WithCounts(alike(40))
 	overloaded.DroppedCount = 60
@@ -346,33 +398,33 @@ func TestVerdicts(t *testing.T) {
 		{&adminpb.Report{Requirements: []*adminpb.Report_RequirementResult{requirement(false, false)}},
 			"Not yet: the requirement is not met; no request has been compared."},
 		{&adminpb.Report{LiveFailedCount: 7}, "Not known yet: no request has been compared; 7 of 7 requests (100%) were not compared."},
-		{&adminpb.Report{RequestCount: 1, UnchangedCount: 1}, "No difference: the one request compared is decided alike."},
-		{report.WithCounts(alike(40)), "No difference: all 40 requests compared are decided alike, of unknown callers."},
-		{refused, "No difference: all 10,000 requests compared are decided alike, and both policies deny."},
-		{noisy, "No difference: all 29,788 requests compared are decided alike, 29,000 of them allowed, of 6 callers at 1 endpoint."},
-		{overloaded, "Look first: all 40 requests compared are decided alike, of unknown callers; 60 of 100 requests (60%) were not compared."},
-		{judgedOverload, "Look first: the requirement is met, but no requirement is about dropped; all 40 requests compared are decided alike, " +
-			"of unknown callers; 60 of 100 requests (60%) were not compared."},
-		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, ChangedRules: []*adminpb.Report_ChangedRule{{}, {EvaluatedFalse: true}}},
-			"Look first: all 10 requests compared are decided alike, but 1 of 2 changed rules was never exercised."},
-		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, PendingRequestCount: 2, UnexaminedRequestCount: 1, ChangedRules: []*adminpb.Report_ChangedRule{{}, {EvaluatedFalse: true}}},
-			"Look first: all 10 requests compared are decided alike, but 1 of 2 changed rules was not exercised yet, and 2 requests are still being examined."},
-		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, UnexaminedRequestCount: 1, ChangedRules: []*adminpb.Report_ChangedRule{{}, {}}},
-			"Look first: all 10 requests compared are decided alike, but 2 of 2 changed rules were not exercised by what was examined, and 1 request could not be."},
-		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, PendingRequestCount: 1},
-			"Look first: all 10 requests compared are decided alike, but which rules differ is still being examined."},
-		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, PendingRequestCount: 1, ChangedRules: []*adminpb.Report_ChangedRule{{EvaluatedTrue: true}}},
-			"No difference: all 10 requests compared are decided alike."},
+		{&adminpb.Report{RequestCount: 1, UnchangedCount: 1}, "No difference in 1 request."},
+		{report.WithCounts(alike(40)), "No difference in 40 requests by unknown callers."},
+		{refused, "No difference in 10,000 requests, which both policies deny."},
+		{noisy, "No difference in 29,788 requests, 29,000 of them allowed, by 6 callers at 1 endpoint."},
+		{overloaded, "Look first: no difference in 40 requests by unknown callers; 60 of 100 requests (60%) were not compared."},
+		{judgedOverload, "Look first: the requirement is met, but no requirement is about dropped; no difference in 40 requests " +
+			"by unknown callers; 60 of 100 requests (60%) were not compared."},
+		{items(3, 3, 0, 1, 0), "No difference in 10 requests."},
+		{items(2, 1, 0, 0, 0), "Look first: no difference in 10 requests; 1 of 2 items was not seen."},
+		{items(2, 0, 0, 2, 1), "Look first: no difference in 10 requests; 2 of 2 items were not seen so far; 2 requests are still being examined."},
+		{items(2, 0, 0, 0, 1), "Look first: no difference in 10 requests; 2 of 2 items were not seen; 1 request could not be examined."},
+		{items(5, 2, 1, 0, 0), "Look first: no difference in 10 requests; 3 of 5 items were not seen, 1 of them accepted."},
+		{items(5, 2, 3, 0, 0), "No difference in 10 requests; 3 of 5 items were not seen, but accepted."},
+		{items(3, 2, 0, 0, 0, judgedBy("requests>=1", "newly-allowed=0")...),
+			"Look first: both requirements are met, but no requirement is about changed; no difference in 10 requests; 1 of 3 items was not seen."},
+		{items(3, 2, 0, 0, 0, judgedBy("changed>=50%")...), "Ready: the requirement is met; no difference in 10 requests; 1 of 3 items was not seen."},
+		{items(3, 2, 1, 0, 0, judgedBy("newly-allowed=0")...), "Ready: the requirement is met; no difference in 10 requests; 1 of 3 items was not seen, but accepted."},
 		{differing(25, 0, 0, 0), "Look first: 25 of 200 requests that the live policy allows would be newly denied (12%)."},
 		{differing(19, 5, 0, 6, requirement(true, false), requirement(false, false)),
 			"Not yet: 1 of 2 requirements is not met; 19 of 200 requests that the live policy allows would be newly denied (9.5%), " +
-				"5 of 100 that the live policy denies newly allowed (5%) and 6 of 276 with the same verdict answered differently (2.2%)."},
+				"5 of 100 that the live policy denies newly allowed (5%) and 6 of 276 with the same result answered differently (2.2%)."},
 		{&adminpb.Report{Requirements: []*adminpb.Report_RequirementResult{requirement(false, false), requirement(false, false)}},
 			"Not yet: neither of the requirements is met; no request has been compared."},
 		{differing(0, 0, 1, 0, requirement(false, true), requirement(false, false)),
 			"Do not commit: 1 of 2 requirements can no longer be met; 1 of 300 requests compared would fail (0.3%)."},
 		{&adminpb.Report{RequestCount: 300, UnchangedCount: 300, Requirements: []*adminpb.Report_RequirementResult{requirement(true, false), requirement(true, false)}},
-			"Ready: both requirements are met; all 300 requests compared are decided alike."},
+			"Ready: both requirements are met; no difference in 300 requests."},
 		{differing(0, 22, 0, 0, judgedBy("requests>=1", "newly-denied=0")...),
 			"Look first: both requirements are met, but no requirement is about newly-allowed; " +
 				"22 of 100 requests that the live policy denies would be newly allowed (22%)."},
@@ -382,8 +434,26 @@ func TestVerdicts(t *testing.T) {
 		{differing(0, 22, 0, 0, judgedBy("newly-denied=0", "newly-allowed<=30%")...),
 			"Ready: both requirements are met; 22 of 100 requests that the live policy denies would be newly allowed (22%)."},
 	} {
-		if got := verdict.Of(c.report).String(); got != c.want {
+		c.report.ChangedCoverage = proto.Float64(float64(c.report.SeenItemCount+c.report.AcceptedItemCount) / max(1, float64(c.report.ItemCount)))
+		got := verdict.Of(c.report)
+		if got.String() != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
+		if (got.Tone == verdict.Good) != (got.Word == "Ready") {
+			t.Errorf("%s: the tone is %d; what is ready is good, and nothing else", got, got.Tone)
+		}
+	}
+}
+
+// TestChangeNotKnown: where it cannot be found out in what the policies differ, nothing is ready, and that
+// is said.
+func TestChangeNotKnown(t *testing.T) {
+	r := differing(0, 0, 0, 0)
+	if got, want := verdict.Of(r).String(), "Look first: no difference in 300 requests, 200 of them allowed, by unknown callers; it is not known in what the policies differ."; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	r.Requirements, r.RequirementsMet = []*adminpb.Report_RequirementResult{{Requirement: "newly-denied=0", Met: true}}, true
+	if v := verdict.Of(r); v.Tone == verdict.Good || report.Ready(r) || !strings.Contains(v.Why, "no requirement is about changed") {
+		t.Errorf("the verdict is %s", v)
 	}
 }

@@ -11,11 +11,9 @@ import (
 )
 
 // groups is the table of what differs, with why below each.
-func (p *page) groups() {
-	all := verdict.Groups(p.r)
-	if len(all) == 0 && len(p.r.OtherDifferences) == 0 {
-		return
-	}
+//
+// A group is the requests that differ in the same way, at one endpoint, for the same reason.
+func (p *page) groups(all []*adminpb.Report_Difference) {
 	p.add("")
 	shown := all[:min(len(all), p.d.groups)]
 	if !p.table(shown) {
@@ -33,6 +31,14 @@ const leastPath = 20
 var groupHeads = [...]string{"REQUESTS", "KIND", "PATH", "CALLERS", "ANSWER"}
 
 // table shows groups as rows, if the terminal is wide enough.
+//
+// For example:
+//
+//	REQUESTS  KIND          PATH               CALLERS  ANSWER
+//	19 of 19  newly denied  GET /internal/*          1  allowed → 403
+//
+// The path gets what the other columns leave. If that is too little to read a path in, it returns false, and
+// the groups are stacked.
 func (p *page) table(groups []*adminpb.Report_Difference) bool {
 	var rows [][len(groupHeads)]string
 	var widths [len(groupHeads)]int
@@ -82,6 +88,8 @@ func (p *page) stack(groups []*adminpb.Report_Difference) {
 }
 
 // kind colours the name of a kind, or the number of its requests.
+//
+// What locks out or fails is red: somebody will call. The rest is yellow: somebody has to look.
 func (p *page) kind(k adminpb.Report_Kind, text string) string {
 	switch k {
 	case adminpb.Report_NEWLY_DENIED, adminpb.Report_FAILED:
@@ -92,6 +100,8 @@ func (p *page) kind(k adminpb.Report_Kind, text string) string {
 }
 
 // about says below a group what changed and why, from a column on.
+//
+// The causes come first, the decisive one before the others, then what the policy says of itself.
 func (p *page) about(d *adminpb.Report_Difference, from int) {
 	line := func(text string) {
 		if text != "" {
@@ -119,12 +129,16 @@ func (p *page) about(d *adminpb.Report_Difference, from int) {
 }
 
 // causeOf is an expression that decided: where it is, and its text.
+//
+// For example: "shop.rego:38  claims.plan == "free"".
 func causeOf(e *adminpb.Report_Expression) string {
 	return placeOf(e.File, e.Line) + "  " + strings.Join(strings.Fields(terminal.Line(e.Text)), " ")
 }
 
 // exampleOf is a request of a group with what finds it in the log: the ID of its decision,
 // which stays whole if there is room for it.
+//
+// The ID is what one searches a decision log for, and half of one finds nothing.
 func exampleOf(e *adminpb.Report_Example, columns int) string {
 	text := "e.g. " + terminal.Line(e.Path)
 	if e.Principal != "" {
@@ -141,6 +155,8 @@ func exampleOf(e *adminpb.Report_Example, columns int) string {
 }
 
 // restOf says what of the groups is not shown: by kind, how many requests.
+//
+// What is not shown is never silent: "and 3 more: 40 newly denied, 2 failed".
 func restOf(hidden []*adminpb.Report_Difference, others []*adminpb.Report_KindCount) string {
 	requests := make(map[adminpb.Report_Kind]int64)
 	for _, d := range hidden {

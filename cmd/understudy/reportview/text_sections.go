@@ -11,8 +11,11 @@ import (
 )
 
 // who lists the values of labels that most requests of each kind have.
-func (p *page) who() {
-	label, all := "Who", verdict.Labels(p.r)
+func (p *page) who(all []*adminpb.Report_LabelSummary) {
+	if p.r.RequestCount > 0 {
+		p.gap()
+	}
+	label := "Who"
 	for i, l := range all {
 		if i == p.d.labels {
 			p.row("", fmt.Sprintf("and by %d more", len(all)-i))
@@ -46,67 +49,29 @@ func valuesOf(l *adminpb.Report_LabelSummary, most int) (values []string, more s
 	return values, more
 }
 
-// coverage lists what of the change no request has shown.
-func (p *page) coverage() {
-	r := p.r
-	if len(r.ChangedData) > 0 {
-		p.row("Data", "differs in "+terminal.Line(strings.Join(r.ChangedData, ", ")))
-	}
-	never, text := verdict.NeverExercised(r), verdict.Unseen(r)
-	switch {
-	case r.RequestCount == 0 || text == "" && len(r.ChangedRules) == 0:
-		return
-	case text == "":
-		p.row("Seen", "each of "+verdict.Counted(int64(len(r.ChangedRules)), "changed rule")+" was exercised")
-		return
-	}
-	p.section("Unseen", text+verdict.NothingKnown(r))
-	for i, c := range never {
-		if i == p.d.rules {
-			p.row("", fmt.Sprintf("and %d more", len(never)-i))
-			break
-		}
-		p.row("", "  "+ruleOf(c))
-	}
-}
-
-// ruleOf is where a changed rule is, its name, and the side if it is the live policy's.
-func ruleOf(c *adminpb.Report_ChangedRule) string {
-	text := placeOf(c.File, c.Line) + "  " + terminal.Line(c.Rule)
-	if c.Side == adminpb.Report_ChangedRule_POLICY {
-		text += " (of the live policy)"
-	}
-	return text
-}
-
 // noise says how far the live policy differs from itself.
-func (p *page) noise() {
-	if text := verdict.Noise(p.r); text != "" {
-		p.section("Noise", text)
+func (p *page) noise(text string) { p.section("Noise", text) }
+
+// bounds says what the numbers exclude, where there is room for examples, too.
+func (p *page) bounds(texts []string) {
+	if p.d.examples {
+		p.section("At 95%", texts...)
 	}
 }
 
 // unknown says what the report has no evidence of.
-func (p *page) unknown() {
-	for i, text := range verdict.NotKnown(p.r) {
-		label := ""
-		if i == 0 {
-			label = "Unknown"
-		}
-		p.section(label, terminal.Line(text))
-	}
-}
+func (p *page) unknown(texts []string) { p.section("Unknown", lines(texts)...) }
+
+// notes says where the report comes from.
+func (p *page) notes(of string, texts []string) { p.section(of, lines(texts)...) }
 
 // requirements lists what a commit needs, what is not met first.
-func (p *page) requirements() {
-	rows := verdict.Requirements(p.r)
+func (p *page) requirements(rows []*adminpb.Report_RequirementResult) {
 	width := 0
 	for _, q := range rows {
 		width = max(width, terminal.Columns(terminal.Line(q.Requirement)))
 	}
-	if len(rows) > 0 {
-		p.gap()
-	}
+	p.gap()
 	label := "Needs"
 	for i, q := range rows {
 		if i == p.d.requirements {

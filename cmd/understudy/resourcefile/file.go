@@ -32,6 +32,8 @@ type Resource struct {
 	text []byte
 	// Encoded is what it says, as JSON, with the modules that it names as files.
 	Encoded []byte
+	// From is what a mistake in it is blamed on, such as a flag.
+	From string
 }
 
 // errEmpty is the error of a file without a document.

@@ -42,7 +42,7 @@ func isNothing(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" && node.Value == ""
 }
 
-// maxExpansion is what the aliases of a file may expand to, in bytes, beside what JSON
+// maxExpansion is what the aliases of a file may expand to, in bytes, next to what JSON
 // needs to write the file without them.
 const maxExpansion = 16 << 20
 

@@ -52,7 +52,7 @@ func (c *Config) Bind(f *pflag.FlagSet) {
 	f.StringVar(&c.PasswordFile, "store-password-file", "", "a file with the password of the user that a Redis URL names, read for each new connection; in --store everybody on the machine can read a password")
 	f.StringVar(&c.Location, "location", "projects/default/locations/local", "the set of sidecars that this one belongs to")
 	f.StringVar(&c.Policy, "policy", "default", "the ID of the policy that decides where a route names none")
-	f.StringVar(&c.SnapshotFile, "snapshot-file", "", "where the last policies are kept, for a start without the store and for the command restore (default a file beside a bolt store, and one for each Redis in the user's state directory)")
+	f.StringVar(&c.SnapshotFile, "snapshot-file", "", "where the last policies are kept, for a start without the store and for the command restore (default a file next to a bolt store, and one for each Redis in the user's state directory)")
 }
 
 var (

@@ -51,7 +51,7 @@ func MayStart(ctx context.Context, c Config, st Store, logger *slog.Logger) erro
 	return nil
 }
 
-// riskEvery is the time between two questions to a store that does not answer.
+// riskEvery is the time between two probes of a store that does not answer.
 const riskEvery = 5 * time.Second
 
 // WarnOfRisks warns, once the store answers, of what may make it lose policies.

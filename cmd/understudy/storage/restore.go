@@ -115,14 +115,14 @@ func (r *restore) run(ctx context.Context) error {
 	}
 	if r.empty {
 		names, err := lost.AcceptLoss(ctx)
-		return r.report(err, "deleted", "would be deleted", names, saved, written)
+		return r.report(err, outcome{"deleted", "would be deleted"}, names, saved, written)
 	}
 	again := lost.Restore
 	if r.missing {
 		again = lost.RestoreMissing
 	}
 	names, err := again(ctx)
-	return r.report(err, "stored again", "would be stored again", names, saved, written)
+	return r.report(err, outcome{"stored again", "would be stored again"}, names, saved, written)
 }
 
 // snapshot reads the snapshot file. A loss can be accepted without one, for the
@@ -135,15 +135,15 @@ func (r *restore) snapshot() (authz.Update, time.Time, error) {
 		return saved, written, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return saved, written, fmt.Errorf("there is no snapshot file %s%s: run this where a sidecar of the location ran, "+
-			"with its --store, --location and --policy, or name a copy of its file with --snapshot-file", file, r.beside(file))
+			"with its --store, --location and --policy, or name a copy of its file with --snapshot-file", file, r.snapshotFile(file))
 	default:
 		return saved, written, fmt.Errorf("reading the snapshot file %s: %w", file, err)
 	}
 }
 
-// beside names the snapshot files of the location in the folder of one that is not there:
+// snapshotFile names the snapshot files of the location in the folder of one that is not there:
 // those of another --policy or, in the folder of all Redis, of another --store.
-func (r *restore) beside(file string) string {
+func (r *restore) snapshotFile(file string) string {
 	entries, err := os.ReadDir(filepath.Dir(file))
 	if err != nil {
 		return ""
@@ -165,8 +165,11 @@ func (r *restore) beside(file string) string {
 	return " (of this location there is " + strings.Join(found, ", ") + ")"
 }
 
+// outcome is what became of policies, and what would.
+type outcome struct{ done, would string }
+
 // report prints what became, or would become, of policies.
-func (r *restore) report(err error, done, would string, names []authz.PolicyName, saved authz.Update, written time.Time) error {
+func (r *restore) report(err error, of outcome, names []authz.PolicyName, saved authz.Update, written time.Time) error {
 	if errors.Is(err, recovery.ErrNotEmpty) {
 		return fmt.Errorf("nothing was changed: %w, and a restore fills an empty one; "+
 			"`understudy restore --missing` stores only policies of which it knows nothing", err)
@@ -178,9 +181,9 @@ func (r *restore) report(err error, done, would string, names []authz.PolicyName
 		_, err := fmt.Fprintf(r.out, "nothing is missing in %s; nothing was changed\n", r.config.Location)
 		return err
 	}
-	outcome := done
+	what := of.done
 	if r.validateOnly {
-		outcome = "valid; nothing was changed: " + would
+		what = "valid; nothing was changed: " + of.would
 	}
 	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "POLICY\tRULES\tACTIVE EXPERIMENTS\tETAG\tUPDATED")
@@ -196,11 +199,11 @@ func (r *restore) report(err error, done, would string, names []authz.PolicyName
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	of := ""
+	source := ""
 	if !written.IsZero() {
-		of = fmt.Sprintf(", as saved at %s in %s", written.Local().Format(time.DateTime), r.config.SnapshotFile)
+		source = fmt.Sprintf(", as saved at %s in %s", written.Local().Format(time.DateTime), r.config.SnapshotFile)
 	}
-	_, err = fmt.Fprintf(r.out, "%s: %d policies of %s%s\n", outcome, len(names), r.config.Location, of)
+	_, err = fmt.Fprintf(r.out, "%s: %d policies of %s%s\n", what, len(names), r.config.Location, source)
 	return err
 }
 

@@ -35,7 +35,7 @@ const (
 
 // Bind declares the flags.
 func (c *Audit) Bind(f *pflag.FlagSet) {
-	f.StringVar(&c.Mode, "audit", auditBestEffort, "what a change through the admin API does if its event finds no place in the queue of the audit log: best-effort makes it all the same, and required refuses it")
+	f.StringVar(&c.Mode, "audit", auditBestEffort, "what a change through the admin API does if its event finds no slot in the queue of the audit log: best-effort makes it all the same, and required refuses it")
 	f.BoolVar(&c.Console, "audit-console", false, "print each event of the audit log on standard output, as a line of JSON")
 }
 
@@ -47,7 +47,7 @@ func (c *Audit) Required() bool { return c.Mode == auditRequired }
 func (c *Audit) Check(others bool, check func(ok bool, flag, rule string)) {
 	check(command.OneOf(c.Mode, auditBestEffort, auditRequired), "audit", "it is best-effort or required")
 	check(!c.Required() || c.Console || configured("LOGS"), "audit",
-		"required needs a place to send events to: set OTEL_EXPORTER_OTLP_ENDPOINT, or add --audit-console")
+		"required needs a collector to send events to: set OTEL_EXPORTER_OTLP_ENDPOINT, or add --audit-console")
 	check(!c.Console || !others, "audit-console",
 		"it writes to standard output, as --preview-console and --decision-log console do: choose one")
 }
@@ -55,18 +55,18 @@ func (c *Audit) Check(others bool, check func(ok bool, flag, rule string)) {
 // AuditLog takes the events of the audit log.
 type AuditLog struct {
 	*sdklog.LoggerProvider
-	places
+	queueSlots
 }
 
 // The bounds of the queues of the audit log: changes are rare.
 const auditQueue, auditBatch = 2048, 128
 
 // startAudit leaves audit nil if there is nowhere to send events to. They have a provider and
-// queues of their own, so that nothing else takes their places.
+// queues of their own, so that nothing else takes their slots.
 func (t *Telemetry) startAudit(
 	ctx context.Context, res *resource.Resource, c Audit, logger *slog.Logger, closers *lifecycle.Closers,
 ) error {
-	var to places
+	var to queueSlots
 	add := func(name string, exporter sdklog.Exporter, b bounds) error {
 		q, err := t.newQueue(name, exporter, b, logger, closers)
 		to = append(to, q)

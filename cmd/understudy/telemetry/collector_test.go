@@ -3,16 +3,20 @@ package telemetry_test
 import (
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
 	collogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -37,11 +41,14 @@ type collector struct {
 	protocol string // grpc or http/protobuf
 	address  string
 	listens  bool
+	tls      *tls.Config // nil without TLS
 
 	mu     sync.Mutex
 	answer answer
 	// got :: the body of a record → how often it came.
 	got map[string]int
+	// header is Authorization.
+	header string
 	// latest is the batch that was taken last.
 	latest *collogspb.ExportLogsServiceRequest
 	// asked gets each answer that is not to take a batch; arrived is signalled with each
@@ -66,15 +73,41 @@ func (c *collector) listen(t *testing.T) {
 	}
 	c.listens = true
 	if c.protocol == "grpc" {
-		server := grpc.NewServer()
+		server := grpc.NewServer(c.options()...)
 		collogspb.RegisterLogsServiceServer(server, c)
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(server.Stop)
 		return
 	}
 	server := &http.Server{Handler: c}
+	if c.tls != nil {
+		l = tls.NewListener(l, c.tls)
+	}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
+}
+
+// options are those of the server of gRPC.
+func (c *collector) options() []grpc.ServerOption {
+	if c.tls == nil {
+		return nil
+	}
+	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(c.tls))}
+}
+
+// scheme is that of the collector's URL.
+func (c *collector) scheme() string {
+	if c.tls == nil {
+		return "http://"
+	}
+	return "https://"
+}
+
+// authorization is the header of that name that came last.
+func (c *collector) authorization() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.header
 }
 
 // now changes the answer.
@@ -95,6 +128,7 @@ func (c *collector) count() int {
 func (c *collector) Export(ctx context.Context, r *collogspb.ExportLogsServiceRequest) (*collogspb.ExportLogsServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.header = strings.Join(metadata.ValueFromIncomingContext(ctx, "authorization"), "")
 	if c.answer != takes {
 		select {
 		case c.asked <- struct{}{}:
@@ -137,7 +171,8 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	response, err := c.Export(r.Context(), request)
+	ctx := metadata.NewIncomingContext(r.Context(), metadata.Pairs("authorization", r.Header.Get("Authorization")))
+	response, err := c.Export(ctx, request)
 	switch {
 	case errors.Is(err, r.Context().Err()) && err != nil:
 	case status.Code(err) == codes.Unavailable:

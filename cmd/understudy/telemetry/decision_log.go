@@ -18,7 +18,7 @@ type DecisionLog struct {
 	Show []string
 	// Sample is the part of the allowed decisions that is logged, from 0 to 1.
 	Sample float64
-	// Labels are in each event, beside those that name this sidecar.
+	// Labels are in each event, next to those that name this sidecar.
 	Labels map[string]string
 	// Queue is how many events may wait, QueueBytes the bytes of bodies that they may
 	// hold. Beyond either an event is dropped and counted: a log never holds a request up.
@@ -52,7 +52,7 @@ func (c *DecisionLog) Check(preview bool, check func(ok bool, flag, rule string)
 	check(!c.to(SinkConsole) || !preview, "decision-log",
 		"console and --preview-console both write to standard output: choose one")
 	check(!c.to(SinkOTel) || configured("LOGS"), "decision-log",
-		"otel needs a place to send logs to: set OTEL_EXPORTER_OTLP_ENDPOINT")
+		"otel needs a collector to send logs to: set OTEL_EXPORTER_OTLP_ENDPOINT")
 	for name := range c.Labels {
 		check(name != "" && !slices.Contains(reservedLabels, name), "decision-log-label",
 			"a label has a name other than "+strings.Join(reservedLabels, ", "))

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -36,22 +36,42 @@ func newLogExporter(ctx context.Context) (sdklog.Exporter, error) {
 	if cmp.Or(os.Getenv("OTEL_LOGS_EXPORTER"), "otlp") != "otlp" {
 		return autoexport.NewLogExporter(ctx)
 	}
-	protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
-	switch protocol {
+	switch protocol := cmp.Or(otlpVariable("PROTOCOL"), "http/protobuf"); protocol {
 	case "grpc":
-		// gRPC's own waits between connections grow to two minutes.
-		connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 10 * time.Second}
-		connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = firstWait, lastWait
-		exporter, err := otlploggrpc.New(ctx,
-			otlploggrpc.WithDialOption(grpc.WithConnectParams(connect), grpc.WithChainUnaryInterceptor(sendBatch)),
-			otlploggrpc.WithRetry(otlploggrpc.RetryConfig{Enabled: true, InitialInterval: firstWait, MaxInterval: lastWait}))
-		return &grpcLogs{Exporter: exporter}, err
+		return newGRPCExporter(ctx)
 	case "http/protobuf":
-		return otlploghttp.New(ctx, otlploghttp.WithRetry(
-			otlploghttp.RetryConfig{Enabled: true, InitialInterval: firstWait, MaxInterval: lastWait}))
+		return newHTTPExporter(ctx)
 	default:
 		return nil, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL is " + strconv.Quote(protocol) + "; it is grpc or http/protobuf")
 	}
+}
+
+// otlpVariable returns what the environment says of OTLP: for logs, or else for all signals.
+func otlpVariable(name string) string {
+	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_LOGS_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
+}
+
+// newGRPCExporter returns the SDK's exporter of OTLP over gRPC.
+func newGRPCExporter(ctx context.Context) (sdklog.Exporter, error) {
+	// gRPC's own waits between connections grow to two minutes.
+	connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 10 * time.Second}
+	connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = firstWait, lastWait
+	e := &otlpExporter{}
+	var err error
+	e.Exporter, err = otlploggrpc.New(ctx,
+		otlploggrpc.WithDialOption(grpc.WithConnectParams(connect), grpc.WithChainUnaryInterceptor(e.overGRPC())),
+		otlploggrpc.WithRetry(otlploggrpc.RetryConfig{Enabled: true, InitialInterval: firstWait, MaxInterval: lastWait}))
+	return e, err
+}
+
+// newHTTPExporter returns the SDK's exporter of OTLP over HTTP.
+func newHTTPExporter(ctx context.Context) (sdklog.Exporter, error) {
+	e := &otlpExporter{transport: newTransport()}
+	var err error
+	e.Exporter, err = otlploghttp.New(ctx,
+		otlploghttp.WithHTTPClient(&http.Client{Transport: e, Timeout: otlpTimeout()}),
+		otlploghttp.WithRetry(otlploghttp.RetryConfig{Enabled: true, InitialInterval: firstWait, MaxInterval: lastWait}))
+	return e, err
 }
 
 // temporary reports whether an export that failed may succeed later. The exporter of OTLP
@@ -75,18 +95,4 @@ func temporary(err error) bool {
 	default:
 		return false
 	}
-}
-
-// partialSuccess is how the SDK words the answer of a collector that did not take all
-// records; the number is not to be had otherwise.
-var partialSuccess = regexp.MustCompile(`OTLP partial success: .*\((\d+) logs rejected\)`)
-
-// refused returns how many of a batch's records a collector did not take, which an export
-// failed for.
-func refused(err error, batch int) int {
-	if m := partialSuccess.FindStringSubmatch(err.Error()); m != nil {
-		n, _ := strconv.Atoi(m[1])
-		return min(n, batch)
-	}
-	return batch
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestOneAnswerAtATime: one is made while others wait, whoever is ended while waiting gets none,
+// TestOneAnswerAtATime: one is made while others wait, anyone who is ended while waiting gets none,
 // and an answer that nobody reads holds up no other one.
 func TestOneAnswerAtATime(t *testing.T) {
 	made, making := make(chan struct{}), make(chan struct{}, 10)

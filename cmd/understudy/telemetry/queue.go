@@ -34,20 +34,25 @@ type queue struct {
 	batches []batch
 	latest  batch
 	// held is the number of records of both and of the batch that is being exported, with the
-	// places that are reserved; minor is how many of them are for minor records.
+	// slots that are reserved; minor is how many of them are for minor records.
 	held, minor int
 	// spare is the memory of a batch that was exported.
 	spare  []sdklog.Record
 	closed bool
 
+	signals
+	// work ends when there is no more time at shutdown.
+	work    context.Context
+	endWork context.CancelFunc
+}
+
+// signals go to the goroutine that exports, and back from it.
+type signals struct {
 	// full says that there is a full batch, flush that all is to be exported now.
 	full  chan struct{}
 	flush chan chan struct{}
 	// closing is closed when nothing more comes, done when the exporter is shut down.
 	closing, done chan struct{}
-	// work ends when there is no more time at shutdown.
-	work    context.Context
-	endWork context.CancelFunc
 }
 
 // batch is records that are exported together, and how many of them are minor.
@@ -89,7 +94,9 @@ func (b bounds) fromEnvironment() bounds {
 func newQueue(name string, exporter sdklog.Exporter, b bounds, meters metric.MeterProvider, log *slog.Logger) (*queue, error) {
 	q := &queue{
 		bounds: b, name: name, exporter: exporter,
-		full: make(chan struct{}, 1), flush: make(chan chan struct{}), closing: make(chan struct{}), done: make(chan struct{}),
+		signals: signals{
+			full: make(chan struct{}, 1), flush: make(chan chan struct{}), closing: make(chan struct{}), done: make(chan struct{}),
+		},
 	}
 	var err error
 	if q.drops, err = newDrops(name, meters, log); err != nil {
@@ -126,13 +133,13 @@ func (q *queue) OnEmit(ctx context.Context, r *sdklog.Record) error {
 	return nil
 }
 
-// put reports whether there is a full batch, or why the record was dropped. One whose place is
+// put reports whether there is a full batch, or why the record was dropped. One whose slot is
 // reserved has it.
 func (q *queue) put(r *sdklog.Record, reserved reservation) (ready bool, dropped dropReason) {
-	minor := reserved == minorPlace
+	minor := reserved == minorSlot
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if reserved != noPlace {
+	if reserved != noSlot {
 		q.hold(-1, minor)
 	}
 	switch {

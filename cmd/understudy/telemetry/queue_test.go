@@ -41,7 +41,7 @@ func export(t *testing.T, c *collector, queue int) *exporting {
 	}
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_LOGS_PROTOCOL": c.protocol,
-		"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": map[string]string{"grpc": "http://" + c.address, "http/protobuf": "http://" + c.address + "/v1/logs"}[c.protocol],
+		"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": map[string]string{"grpc": c.scheme() + c.address, "http/protobuf": c.scheme() + c.address + "/v1/logs"}[c.protocol],
 		"OTEL_EXPORTER_OTLP_LOGS_TIMEOUT":  fmt.Sprint(request.Milliseconds()),
 		"OTEL_BLRP_SCHEDULE_DELAY":         fmt.Sprint(time.Hour.Milliseconds()),
 		"OTEL_BLRP_EXPORT_TIMEOUT":         fmt.Sprint(attempt.Milliseconds()),

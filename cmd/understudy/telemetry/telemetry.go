@@ -178,7 +178,7 @@ func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource, cl
 // startTraces leaves traces nil if there is nowhere to export them: spans that
 // nobody sees would only hide the request's own span from the preview records.
 //
-// Whoever calls says what is sampled: a check is in the trace of its request. One that has
+// Anyone who calls says what is sampled: a check is in the trace of its request. One that has
 // no trace gets none, unless OTEL_TRACES_SAMPLER asks for that: most of what a busy sidecar
 // does would be in traces that begin and end with it.
 func (t *Telemetry) startTraces(ctx context.Context, res *resource.Resource, closers *lifecycle.Closers) error {

@@ -19,14 +19,17 @@ func WriteJSON(w io.Writer, m proto.Message) error {
 	return writeIndented(w, text)
 }
 
+// Field is a field of JSON.
+type Field struct{ Name, Value string }
+
 // WriteJSONWith is WriteJSON with one more field, which the message does not have, at its
 // beginning.
-func WriteJSONWith(w io.Writer, m proto.Message, name, value string) error {
+func WriteJSONWith(w io.Writer, m proto.Message, more Field) error {
 	text, err := protojson.Marshal(m)
 	if err != nil {
 		return err
 	}
-	field, err := json.Marshal(map[string]string{name: value})
+	field, err := json.Marshal(map[string]string{more.Name: more.Value})
 	if err != nil {
 		return err
 	}
@@ -34,6 +37,14 @@ func WriteJSONWith(w io.Writer, m proto.Message, name, value string) error {
 		field = append(append(field[:len(field)-1], ','), rest...)
 	}
 	return writeIndented(w, field)
+}
+
+// WriteValue writes a value that is no message as JSON, in the same form.
+func WriteValue(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 // writeIndented writes JSON with an indent and a line break behind it.

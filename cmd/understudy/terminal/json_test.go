@@ -19,14 +19,14 @@ func TestWriteJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	with := strings.Builder{}
-	if err := terminal.WriteJSONWith(&with, m, "change", "updated"); err != nil {
+	if err := terminal.WriteJSONWith(&with, m, terminal.Field{Name: "change", Value: "updated"}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := with.String(), strings.Replace(out.String(), "{\n", "{\n  \"change\": \"updated\",\n", 1); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	with.Reset()
-	if err := terminal.WriteJSONWith(&with, &structpb.Struct{}, "change", "updated"); err != nil || with.String() != "{\n  \"change\": \"updated\"\n}\n" {
+	if err := terminal.WriteJSONWith(&with, &structpb.Struct{}, terminal.Field{Name: "change", Value: "updated"}); err != nil || with.String() != "{\n  \"change\": \"updated\"\n}\n" {
 		t.Errorf("of an empty message: %q, %v", with.String(), err)
 	}
 	if got, want := out.String(), "{\n  \"need\": \"requests>=1\",\n  \"of\": [\n    true,\n    {}\n  ]\n}\n"; got != want {

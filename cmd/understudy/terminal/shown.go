@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// When is a time in the zone of whoever reads it, or - if there is none.
+// When is a time in the zone of anyone who reads it, or - if there is none.
 func When(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"

@@ -69,7 +69,7 @@ start := moment(date_of(["start_date", "start_time"]))
 
 end := moment(date_of(["end_date", "end_time"]))
 
-# An update need not name a date that stays. Which one counts is settled before it is
+# An update need not name a date that stays. Which one counts is decided before it is
 # read: one that cannot be read must not make way for another.
 date_of(names) := [date |
 	some lease in [input.lease, object.get(input, "current_lease", {})]

@@ -24,7 +24,7 @@ type Device struct {
 
 	mu sync.Mutex
 	// codes :: device code → what became of it.
-	codes map[string]verdict
+	codes map[string]confirmation
 	// refresh are the refresh tokens that are good.
 	refresh map[string]bool
 	// lifetime is that of the ID tokens.
@@ -33,18 +33,18 @@ type Device struct {
 	audience string
 }
 
-// verdict is what became of a code: nothing yet, confirmed or declined.
-type verdict int
+// confirmation is what became of a code: nothing yet, confirmed or declined.
+type confirmation int
 
 const (
-	pending verdict = iota
+	pending confirmation = iota
 	confirmed
 	declined
 )
 
 // ServeDevice adds the flow to an issuer. Tokens live an hour.
 func (i *Issuer) ServeDevice() *Device {
-	d := &Device{issuer: i, codes: map[string]verdict{}, refresh: map[string]bool{}, lifetime: time.Hour}
+	d := &Device{issuer: i, codes: map[string]confirmation{}, refresh: map[string]bool{}, lifetime: time.Hour}
 	i.SetReply(DiscoveryPath, func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{
 			"issuer": i.URL, "jwks_uri": i.URL + KeysPath,
@@ -85,7 +85,7 @@ func (d *Device) Audience() string {
 	return d.audience
 }
 
-func (d *Device) decide(v verdict) {
+func (d *Device) decide(v confirmation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for code := range d.codes {

@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -36,16 +35,16 @@ type Issuer struct {
 	// Audience is that of tokens whose claims name none, and the ID of its one client.
 	Audience string
 
-	t      failer
-	server *httptest.Server
+	t failer
 
 	mu      sync.Mutex
 	keys    []Key
+	absent  bool
 	down    bool
 	replies map[string]http.HandlerFunc
 	asked   map[string]int
 	codes   map[string]login
-	// Claims are those of the tokens that logins get, beside those that each token has.
+	// Claims are those of the tokens that logins get, next to those that each token has.
 	claims map[string]any
 }
 
@@ -63,33 +62,26 @@ func New(t failer) *Issuer {
 	return i
 }
 
-// Absent returns an issuer that has an address and does not answer until Start.
+// Absent returns an issuer that has an address and ends every connection until Start. It
+// holds its port from the first: between letting one go and taking it again, another
+// process may take it.
 func Absent(t failer) *Issuer {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("listening: %v", err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
 	i := &Issuer{
-		URL: "http://" + addr, Audience: "understudy", t: t,
+		Audience: "understudy", t: t, absent: true,
 		replies: map[string]http.HandlerFunc{}, asked: map[string]int{}, codes: map[string]login{}, claims: map[string]any{"sub": "ann"},
 	}
 	i.Rotate()
+	server := httptest.NewServer(http.HandlerFunc(i.serve))
+	t.Cleanup(server.Close)
+	i.URL = server.URL
 	return i
 }
 
 // Start makes an absent issuer answer.
 func (i *Issuer) Start() {
-	l, err := net.Listen("tcp", i.URL[len("http://"):])
-	if err != nil {
-		i.t.Fatalf("listening: %v", err)
-	}
-	i.server = httptest.NewUnstartedServer(http.HandlerFunc(i.serve))
-	_ = i.server.Listener.Close()
-	i.server.Listener = l
-	i.server.Start()
-	i.t.Cleanup(i.server.Close)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.absent = false
 }
 
 // SetDown makes the issuer answer 503 to everything, or not any more.

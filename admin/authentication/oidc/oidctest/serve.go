@@ -26,6 +26,10 @@ type login struct{ client, redirect, challenge, nonce string }
 // serve answers what the issuer is asked.
 func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
+	if i.absent {
+		i.mu.Unlock()
+		panic(http.ErrAbortHandler)
+	}
 	i.asked[r.URL.Path]++
 	down, reply := i.down, i.replies[r.URL.Path]
 	i.mu.Unlock()
@@ -67,7 +71,7 @@ func (i *Issuer) serveKeys(w http.ResponseWriter) {
 	reply(w, http.StatusOK, map[string]any{"keys": set})
 }
 
-// authorize logs everybody in without a question, and sends the browser back.
+// authorize logs everybody in without asking, and sends the browser back.
 func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	back, err := url.Parse(q.Get("redirect_uri"))

@@ -6,7 +6,7 @@ import (
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha1" //nolint:gosec // the protocol has it
+	"crypto/sha1" // the protocol has it
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -121,6 +121,6 @@ func (r Request) text(at string) (text, algorithm, contentHash string) {
 }
 
 func sha1Text(text string) string {
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // the protocol has it
+	sum := sha1.Sum([]byte(text)) // the protocol has it
 	return base64.StdEncoding.EncodeToString(sum[:])
 }

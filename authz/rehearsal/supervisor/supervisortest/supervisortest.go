@@ -4,6 +4,8 @@ package supervisortest
 
 import (
 	"net"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -55,6 +57,16 @@ func Reading(t testing.TB, set *descriptorpb.FileDescriptorSet, bodyMemory int64
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// Overhead is that of a [supervisor.Config] whose processes are this binary: the race detector has them take
+// eight times as much.
+func Overhead() int {
+	info, ok := debug.ReadBuildInfo()
+	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return 8
+	}
+	return 1
 }
 
 // within is a child within the process.

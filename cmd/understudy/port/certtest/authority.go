@@ -30,12 +30,15 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
+// Name is the common name of an authority, and what its file is called.
+type Name string
+
 // NewAuthority writes NAME.pem.
-func NewAuthority(t failer, dir, name string) *Authority {
-	a := &Authority{dir: dir, File: filepath.Join(dir, name+".pem")}
+func NewAuthority(t failer, dir string, name Name) *Authority {
+	a := &Authority{dir: dir, File: filepath.Join(dir, string(name)+".pem")}
 	a.key = newKey(t)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: string(name)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
@@ -46,7 +49,7 @@ func NewAuthority(t failer, dir, name string) *Authority {
 	if a.Cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatalf("parsing: %v", err)
 	}
-	WritePEM(t, a.File, "CERTIFICATE", der)
+	WritePEM(t, a.File, &pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return a
 }
 
@@ -71,8 +74,8 @@ func (a *Authority) Issue(t failer, name string, serial int64, valid time.Durati
 	if err != nil {
 		t.Fatalf("encoding a key: %v", err)
 	}
-	WritePEM(t, out.Cert, "CERTIFICATE", der)
-	WritePEM(t, out.Key, "PRIVATE KEY", private)
+	WritePEM(t, out.Cert, &pem.Block{Type: "CERTIFICATE", Bytes: der})
+	WritePEM(t, out.Key, &pem.Block{Type: "PRIVATE KEY", Bytes: private})
 	return out
 }
 
@@ -96,15 +99,18 @@ func newKey(t failer) *ecdsa.PrivateKey {
 }
 
 // WritePEM writes a file that only this user may read, as real keys are.
-func WritePEM(t failer, file, kind string, der []byte) {
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+func WritePEM(t failer, file string, block *pem.Block) {
+	if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 		t.Fatalf("writing: %v", err)
 	}
 }
 
-// Replace renames a file, in one step, to the name of another one.
-func Replace(t failer, from, to string) {
-	if err := os.Rename(from, to); err != nil {
+// Renamed is a file that gets the name of another one.
+type Renamed struct{ From, To string }
+
+// Replace renames a file, in one step.
+func Replace(t failer, file Renamed) {
+	if err := os.Rename(file.From, file.To); err != nil {
 		t.Fatalf("renaming: %v", err)
 	}
 }

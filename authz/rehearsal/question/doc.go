@@ -1,7 +1,0 @@
-// Package question makes what the rehearsal process is asked about a request that a live policy
-// has decided.
-//
-// [Live] is that policy, and [LivePolicies] are those that the process has compiled, too. A
-// [Maker] makes the question: of the bytes that Envoy sent, as they are, or of the input
-// document if there are none.
-package question

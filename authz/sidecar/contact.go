@@ -1,0 +1,60 @@
+package sidecar
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// contact is that with the store. It is safe for concurrent use.
+type contact struct {
+	mu sync.Mutex
+	// reload ends the present wait for changes, so that everything is loaded again.
+	reload context.CancelFunc
+	// last is when the store last answered, or when the snapshot file was written
+	// that stands in for it.
+	last time.Time
+	// lost is the store's last error, nil while it answers.
+	lost error
+}
+
+// reached notes whether the store answered. It returns what it was before.
+func (c *contact) reached(err error) (before error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, c.lost = c.lost, err
+	if err == nil {
+		c.last = time.Now()
+	}
+	return before
+}
+
+// standIn notes when the snapshot file was written that stands in for the store.
+func (c *contact) standIn(written time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = written
+}
+
+// follow notes how a wait for changes is ended.
+func (c *contact) follow(reload context.CancelFunc) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reload = reload
+}
+
+// loadAgain ends the present wait for changes, if there is one.
+func (c *contact) loadAgain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reload != nil {
+		c.reload()
+	}
+}
+
+// status is what a Status says of the store.
+func (c *contact) status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Status{Contact: c.last, Lost: c.lost}
+}

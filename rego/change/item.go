@@ -1,0 +1,68 @@
+package change
+
+// Kind is what differs.
+type Kind int
+
+// The kinds.
+const (
+	// Rule: a body of a rule, an else branch or a default that only one side has, or what else only one side has that
+	// decides. It is seen when a request is decided otherwise without it.
+	Rule Kind = iota + 1
+	// Condition: an expression that only one side has, of a rule that both have. It is seen when it was true for
+	// some request, and asked and not true for some other one, and each would be decided otherwise if it had not
+	// been so. Of a condition that gives values to variables of its rule the second part is not found out.
+	Condition
+	// Literal: an expression in which constants alone differ; of a table each part that differs. It is seen when a
+	// request is decided otherwise with the constants of the other side.
+	Literal
+	// Data: a place of data; of what only one side has the whole and each part. It is seen when a request is decided
+	// otherwise with what the other side has there.
+	Data
+)
+
+// Side is the policy that has an item.
+type Side int
+
+// The sides.
+const (
+	// Candidate: it was added.
+	Candidate Side = iota + 1
+	// Live: it was removed.
+	Live
+	// Both: it was changed.
+	Both
+)
+
+// Item is one thing in which two policies differ.
+type Item struct {
+	// ID is 20 hexadecimal digits. It follows from what differs, and not from where it stands.
+	ID   string
+	Kind Kind
+	Side Side
+	// File and Line are where it begins in a module, of what both sides have in that of the candidate;
+	// Line counts from 1. Data has neither.
+	File string
+	Line int
+	// Rule is the name of its rule, such as data.envoy.authz.allow. Data has none.
+	Rule string
+	// Path is the place of data, such as data.roles.auditor; empty for others.
+	Path string
+	// Table is the place that an item of data is in.
+	Table string
+	// Live and Candidate are what differs, as the policies have it, cut after 120 bytes; empty if the side
+	// has nothing.
+	Live, Candidate string
+}
+
+// MaxItems is how many items are examined. What is beyond is counted, and never seen.
+const MaxItems = 4096
+
+// List is all in which two policies differ. It is immutable.
+type List struct {
+	// Items are at most MaxItems, in an order that follows from the policies alone.
+	Items []Item
+	// More is how many there are beyond.
+	More int
+	// Digest tells the list from others: evidence names items by their place in the list.
+	Digest []byte
+}
