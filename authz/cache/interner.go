@@ -18,10 +18,22 @@ const maxInternedSize = 4 << 10
 // than that, such as by a header for each user, share none of the rest.
 const maxInterned = 4096
 
+// What a decision takes, in bytes: at least, and for each byte of its canonical form. A
+// decision has its texts as fields and once more in its value, and the rendering has them too.
+const (
+	bytesPerKept = 1024
+	bytesPerForm = 4
+)
+
+// weightOf returns about what a decision takes with its rendering, in bytes.
+func weightOf(form string) uint32 { return bytesPerKept + bytesPerForm*uint32(len(form)) }
+
 // interner stores one copy of each distinct decision: a policy makes few of them. It never
-// evicts, so it takes small decisions only. It is safe for concurrent use.
+// evicts, so it takes small decisions only, and no more than its limit. It is safe for concurrent use.
 type interner struct {
 	mu sync.Mutex
+	// limit is how much all that is stored may weigh, and weight what it weighs, in bytes.
+	limit, weight uint64
 	// known :: canonical form → the decision.
 	known map[string]*authz.Decision
 	// answers :: canonical form without labels → the rendering of all decisions that differ
@@ -29,37 +41,51 @@ type interner struct {
 	answers map[string]*authz.Rendering
 }
 
-// newInterner returns one that has stored nothing.
-func newInterner() *interner {
-	return &interner{known: make(map[string]*authz.Decision), answers: make(map[string]*authz.Rendering)}
+// newInterner returns one that has stored nothing, and stores some bytes at most.
+func newInterner(limit uint64) *interner {
+	return &interner{limit: limit, known: make(map[string]*authz.Decision), answers: make(map[string]*authz.Rendering)}
 }
 
-// intern returns the copy of a decision that is equal to d, whose canonical form is given.
-func (i *interner) intern(d authz.Decision, form string) *authz.Decision {
+// resize changes how many bytes are stored at most. What is stored stays.
+func (i *interner) resize(limit uint64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.limit = limit
+}
+
+// intern returns the copy of a decision that is equal to d, whose canonical form is given, and
+// what the copy weighs for the caller: zero if it is stored here.
+func (i *interner) intern(d authz.Decision, form string) (one *authz.Decision, weight uint32) {
 	answer, labelled := answerForm(d)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return once(i.known, form, func() *authz.Decision {
-		rendering := &authz.Rendering{}
-		if labelled {
-			rendering = once(i.answers, answer, func() *authz.Rendering { return &authz.Rendering{} }).Sharing()
+	if one = i.known[form]; one != nil {
+		return one, 0
+	}
+	rendering := &authz.Rendering{}
+	if labelled {
+		if known := i.answers[answer]; known != nil {
+			rendering = known.Sharing()
+		} else if store(i, i.answers, answer, rendering) {
+			rendering = rendering.Sharing()
 		}
-		d = d.WithRendering(rendering)
-		return &d
-	})
+	}
+	d = d.Detached().WithRendering(rendering)
+	if !store(i, i.known, form, &d) {
+		weight = weightOf(form)
+	}
+	return &d, weight
 }
 
-// once returns what is known of a form, made now if there is nothing, and stored if there is
-// room.
-func once[V any](known map[string]*V, form string, made func() *V) *V {
-	if v := known[form]; v != nil {
-		return v
+// store stores what is known of a form, and reports whether there was room.
+func store[V any](i *interner, known map[string]*V, form string, v *V) bool {
+	weight := uint64(weightOf(form)) + uint64(len(form)) // which is the key
+	if len(known) == maxInterned || i.weight+weight > i.limit {
+		return false
 	}
-	v := made()
-	if len(known) < maxInterned {
-		known[form] = v
-	}
-	return v
+	known[form] = v
+	i.weight += weight
+	return true
 }
 
 // answerForm returns the canonical form of a decision without its labels, and without the

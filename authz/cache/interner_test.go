@@ -37,7 +37,7 @@ func TestFormsDistinguishDecisions(t *testing.T) {
 // TestDecisionsThatDifferInLabelsShareTheirAnswer: what a front makes of one is there for
 // all of them, and yet each is a decision of its own.
 func TestDecisionsThatDifferInLabelsShareTheirAnswer(t *testing.T) {
-	i := newInterner()
+	i := newInterner(1 << 30)
 	keep := func(user, header string) *authz.Decision {
 		d := authz.Decision{
 			Effect: authz.Allow, Headers: []authz.Field{{Name: "x", Value: header}}, Labels: []authz.Label{{Name: "user", Value: user}},
@@ -47,7 +47,8 @@ func TestDecisionsThatDifferInLabelsShareTheirAnswer(t *testing.T) {
 		if !ok {
 			t.Fatal("there is no form")
 		}
-		return i.intern(d, form)
+		one, _ := i.intern(d, form)
+		return one
 	}
 	ann, bob, again, other := keep("ann", "a"), keep("bob", "a"), keep("ann", "a"), keep("ann", "b")
 	if ann.Rendering() == bob.Rendering() || ann.Rendering() == other.Rendering() || ann != again {

@@ -51,7 +51,7 @@ func (p *Policy) SetSize(size int) (err error) {
 	case p.Compiled() == nil || !p.compiled.Recordable():
 		return nil
 	case p.tree != nil:
-		p.tree.stretches.SetMaximum(uint64(size) * BytesPerDecision)
+		p.tree.resize(uint64(size) * BytesPerDecision)
 		return nil
 	}
 	p.tree, err = newTree(uint64(size) * BytesPerDecision)
@@ -118,9 +118,12 @@ func (p *Policy) keep(record rego.Record, d authz.Decision) authz.Decision {
 	if len(form) > mostKept {
 		return d
 	}
-	one, weight := &d, uint32(len(form))
+	var one *authz.Decision
+	var weight uint32
 	if shareable && len(form) <= maxInternedSize {
-		one, weight = p.tree.interned.intern(d, form), 0
+		one, weight = p.tree.interned.intern(d, form)
+	} else {
+		one, weight = new(d.Detached()), weightOf(form)
 	}
 	kept, err := p.tree.keep(record.Entries, one, d.Timed(), weight)
 	if contradiction, ok := errors.AsType[*Contradiction](err); ok {
