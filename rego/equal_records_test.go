@@ -45,7 +45,7 @@ func TestEqualRequestsHaveEqualRecords(t *testing.T) {
 				}
 				return slices.Clone(a.Record().Entries)
 			}
-			if first := record(); len(first) < 2 || !slices.Equal(first, record()) {
+			if first := record(); len(first) < 2 || !slices.EqualFunc(first, record(), func(a, b rego.Entry) bool { return a.Answer == b.Answer && a.Question.Same(b.Question) }) {
 				t.Errorf("an equal request is asked for something else than %v", first)
 			}
 		})

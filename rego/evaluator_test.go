@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	oparego "github.com/open-policy-agent/opa/v1/rego"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"understudy/cmd/testkit"
 	"understudy/rego"
@@ -30,17 +32,23 @@ type comparison struct {
 // soak is how long TestTheEvaluatorIsRego goes on with policies that nobody has tried, next to its own.
 var soak = flag.Duration("soak", 0, "how long random policies are compared with OPA's")
 
-// foundOnce are seeds of policies that a soak has found something with.
-var foundOnce = []uint64{13588486472681143909, 11469682729269006840, 1124221002269039059, 10724422534926025479}
-
 // TestTheEvaluatorIsRego asks the evaluator and OPA about random policies of every form.
 func TestTheEvaluatorIsRego(t *testing.T) {
 	c := &comparison{T: t}
 	for seed := range uint64(testkit.Cases(6000)) {
 		c.policy(seed, formModule(seed))
 	}
-	for _, seed := range foundOnce {
-		c.policy(seed, formModule(seed))
+	// What a long comparison has found something with, by the seed of its inputs.
+	found, err := txtar.ParseFile(filepath.Join("testdata", "found.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range found.Files {
+		seed, err := strconv.ParseUint(file.Name, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.policy(seed, string(file.Data))
 	}
 	for end := time.Now().Add(*soak); time.Now().Before(end); {
 		seed := rand.Uint64()
@@ -70,20 +78,29 @@ func TestCallsWithAnExpectedValue(t *testing.T) {
 	}
 }
 
-// policy compares one policy for some inputs.
-func (c *comparison) policy(seed uint64, module string) {
-	c.policies++
+// both compiles a policy for the evaluator and for OPA. There is none if the evaluator does not know a form of it.
+func (c *comparison) both(module string) (ours *rego.Program, opa oparego.PreparedEvalQuery, done func()) {
 	modules := map[string]string{"p.rego": module}
 	ours, err := rego.Compile(context.Background(), rego.Source{Modules: modules, Data: formData, Paths: []string{"p/allow"}})
 	if err != nil {
-		return
+		return nil, opa, func() {}
 	}
 	if _, unsupported, _ := rego.EvalCompiled(ours, "p/allow", rego.Input{}, time.Time{}); unsupported != nil {
+		return nil, opa, func() {}
+	}
+	return ours, prepareOPA(c.T, modules, formData, "p/allow")["p/allow"], func() { rego.Forget(ours) }
+}
+
+// policy compares one policy for some inputs.
+func (c *comparison) policy(seed uint64, module string) {
+	c.policies++
+	ours, opa, done := c.both(module)
+	defer done()
+	if ours == nil {
 		return
 	}
-	defer rego.Forget(ours)
 	c.compiled++
-	opa, r := prepareOPA(c.T, modules, formData, "p/allow")["p/allow"], rand.New(rand.NewPCG(seed, 3))
+	r := rand.New(rand.NewPCG(seed, 3))
 	for range 12 {
 		if document := formInput(r); !c.same(ours, "p/allow", opa, document) {
 			c.Fatalf("seed %d:\n%s\ninput %v", seed, module, document)

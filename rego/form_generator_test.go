@@ -54,7 +54,7 @@ func formModule(seed uint64) string {
 // rule returns the rules of one name, and notes how they are used.
 func (f *forms) rule(name string) (text string) {
 	var uses []string
-	switch f.IntN(8) {
+	switch f.IntN(11) {
 	case 0, 1:
 		text = f.complete(name)
 		if f.IntN(3) == 0 {
@@ -79,7 +79,28 @@ func (f *forms) rule(name string) (text string) {
 	case 4:
 		body, v := f.body(f.IntN(2), vars{})
 		text = fmt.Sprintf("%s.a := %s if { %s }\n%[1]s.b := %s\n", name, f.head(v), body, f.constant())
-		uses = []string{"%[1]s", "%[1]s.a", "%[1]s.b"}
+		uses = []string{"%[1]s", "%[1]s.a", "%[1]s.b", "%[1]s[%%s]", "%[1]s[_]"}
+	case 5:
+		for range 1 + f.IntN(2) {
+			body, v := f.body(f.IntN(2), vars{})
+			text += fmt.Sprintf("%s[%s]%s if { %s }\n", name, f.value(v), f.pick(
+				"["+f.value(v)+"] := "+f.head(v), " contains "+f.head(v), ".a := "+f.head(v), " := "+f.head(v),
+			), body)
+		}
+		if f.IntN(3) == 0 {
+			text += fmt.Sprintf("%s.a := %s\n", name, f.constant())
+		}
+		uses = []string{"%[1]s", "%[1]s[%%s]", "%[1]s[_]", "%[1]s[%%s][_]", "%[1]s[%%s].a", "%[1]s.a"}
+	case 6:
+		body, v := f.body(f.IntN(2), vars{})
+		text = fmt.Sprintf("%s() := %s if { %s }%s\n", name, f.head(v), body, f.otherwise(vars{}))
+		if f.IntN(3) == 0 {
+			text += fmt.Sprintf("default %s() := %s\n", name, f.literal())
+		}
+		uses = []string{"%[1]s()", "%[1]s().a", "%[1]s"}
+	case 7:
+		text = f.complete(name) + fmt.Sprintf("default %s := %s\n", name, f.comprehension(0, vars{}))
+		uses = []string{"%[1]s", "%[1]s[_]"}
 	default:
 		for range 1 + f.IntN(2) {
 			arg, v := f.parameter()
@@ -277,7 +298,8 @@ func (f *forms) test(v vars, depth int) string {
 	case 0, 1, 2:
 		return fmt.Sprintf("%s %s %s", f.term(v, depth), f.pick("==", "!=", "<", "<=", ">", ">=", "=", "=="), f.term(v, depth))
 	case 3, 4:
-		return fmt.Sprintf("%s in %s", f.term(v, 1), f.pick(f.collection(v), f.term(v, depth)))
+		return fmt.Sprintf("%s in %s", f.term(v, 1), f.pick(f.collection(v), f.term(v, depth),
+			fmt.Sprintf(f.pick("{%s, %s}", "[%s, %s]", `{"a": %s, "b": %s}`), f.literal(), f.value(v)), "{"+f.value(v)+"}"))
 	case 5:
 		return fmt.Sprintf("%s(%s, %s)", f.pick("startswith", "endswith", "contains"), f.term(v, 1), f.pick(`"a"`, `"/a"`, f.term(v, 1)))
 	case 6:

@@ -89,7 +89,7 @@ func (a *Asked) Count(ctx context.Context, r *authz.Request, c authz.Conditions)
 func (a *Asked) learned(record rego.Record) {
 	all := make([]*answers, len(record.Entries))
 	for i, entry := range record.Entries {
-		all[i] = a.at(record.Places[i], entry.Question)
+		all[i] = a.at(record.Places[i], entry.Question.Common())
 		all[i].asked++
 		if len(all[i].different) < mostAnswers {
 			all[i].different[entry.Answer] = struct{}{}

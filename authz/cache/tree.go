@@ -50,13 +50,20 @@ type stretch struct {
 	// leaf is the node of the decision, and timed says that the clock was looked at on the way to it.
 	leaf  id
 	timed bool
-	// weight is about the size of the decision, in bytes, as far as no other has it too.
+	// weight is about what the decision takes, in bytes; zero if it is counted by the interner.
 	weight uint32
 }
 
 // size is about what the stretch takes, in bytes.
 func (s *stretch) size() uint32 {
-	return bytesPerStretch + bytesPerStep*uint32(len(s.steps)) + s.weight
+	size := bytesPerStretch + bytesPerStep*uint32(len(s.steps)) + s.weight
+	for _, step := range s.steps {
+		size += step.Question.Bytes()
+	}
+	if s.branch != nil {
+		size += s.branch.Bytes()
+	}
+	return size
 }
 
 // What parts of a tree take, in bytes.
@@ -65,16 +72,25 @@ const (
 	bytesPerStep    = 24
 )
 
+// shared is the part of a tree's memory that is for decisions which several stretches share: an eighth.
+const shared = 8
+
 // newTree returns an empty tree that takes some bytes at most.
 func newTree(bytes uint64) (*tree, error) {
 	stretches, err := otter.New(&otter.Options[id, *stretch]{
-		MaximumWeight: bytes,
+		MaximumWeight: bytes - bytes/shared,
 		Weigher:       func(_ id, s *stretch) uint32 { return s.size() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of decisions: %w", err)
 	}
-	return &tree{stretches: stretches, interned: newInterner()}, nil
+	return &tree{stretches: stretches, interned: newInterner(bytes / shared)}, nil
+}
+
+// resize changes how many bytes the tree takes at most.
+func (t *tree) resize(bytes uint64) {
+	t.stretches.SetMaximum(bytes - bytes/shared)
+	t.interned.resize(bytes / shared)
 }
 
 // find asks a request what was asked of others. If the answers lead to no decision it returns the first
@@ -161,7 +177,7 @@ func (t *tree) insert(record []rego.Entry, last stretch) (*stretch, error) {
 				return &last, &Contradiction{describe(nil, s.decision), describe(rest, last.decision)}
 			}
 			return s, nil
-		case len(rest) == 0 || rest[0].Question != s.questionAt(same):
+		case len(rest) == 0 || !rest[0].Question.Same(s.questionAt(same)):
 			return &last, &Contradiction{s.questionAt(same).String(), describe(rest, last.decision)}
 		case same < len(s.steps):
 			t.split(at, s, same, end)
@@ -183,7 +199,7 @@ func behind(at id, record []rego.Entry) id {
 // behind them.
 func (s *stretch) follow(at id, record []rego.Entry) (int, id) {
 	for i, step := range s.steps {
-		if i == len(record) || step != record[i] {
+		if i == len(record) || step.Answer != record[i].Answer || !step.Question.Same(record[i].Question) {
 			return i, at
 		}
 		at = rego.NextNode(at, step.Answer)

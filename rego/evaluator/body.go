@@ -166,7 +166,7 @@ func (s scope) declare(t *ast.Term, from origin) (scope, int) {
 	if !ok {
 		s.unsupported("a pattern as a variable of every")
 	}
-	return s.binding(v, variable{from: from}), s.slot(v)
+	return s.binding(v, variable{from: from, enumerated: true}), s.slot(v)
 }
 
 // mostElements is the length of the longest array of a request that is not forced to go through it.

@@ -43,15 +43,15 @@ func (s scope) builtin(name string) (*ast.Builtin, topdown.BuiltinFunc) {
 // callBuiltin compiles the call of a built-in: it holds for each of its outputs.
 func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
 	decl, function := s.builtin(name)
-	if name == ast.Member.Name && isMixed(terms[1].Value) {
-		// OPA's index of rules leaves the variables out of such a list, so what OPA says depends on
-		// whether it uses the index.
-		s.unsupported("in, with variables and constants in its list,")
-	}
 	arity := decl.Decl.Arity()
 	operands, output := terms, (*ast.Term)(nil)
 	if len(terms) > arity {
 		operands, output = terms[:arity], terms[arity]
+	}
+	if name == ast.Member.Name {
+		if elements, ok := elementsIn(operands[1]); ok {
+			return s.member(operands[0], elements, output, next)
+		}
 	}
 	from := s.originsOf(operands)
 	site := &callSite{function: function, operands: s.parts(operands), from: computed, multiple: decl.Relation}
@@ -91,28 +91,6 @@ func isNoList(t *ast.Term) bool {
 	}
 	_, isSet := t.Value.(ast.Set)
 	return !isSet && isNoArray(t)
-}
-
-// isMixed reports whether a value is a list in the text of a policy of which some elements are variables
-// and others are not.
-func isMixed(v ast.Value) bool {
-	variables, others := 0, 0
-	count := func(t *ast.Term) {
-		if _, ok := t.Value.(ast.Var); ok {
-			variables++
-		} else {
-			others++
-		}
-	}
-	switch v := v.(type) {
-	case *ast.Array:
-		v.Foreach(count)
-	case ast.Set:
-		v.Foreach(count)
-	case ast.Object:
-		v.Foreach(func(_, value *ast.Term) { count(value) })
-	}
-	return variables > 0 && others > 0
 }
 
 // outputs compiles a call, and what follows for each output.
@@ -161,38 +139,41 @@ func (c *callSite) output(f *frame) opaque.Value {
 		}
 		return f.m.derive(c.at, c.pure, values[:len(c.operands)]...)
 	}
-	if !c.run(f) {
+	values, ok := c.run(f)
+	if !ok {
 		return opaque.Value{}
 	}
 	if len(f.m.outputs) > 1 { // a relation that is not declared as one
 		f.m.giveUp(ErrUndecided)
 		return opaque.Value{}
 	}
-	return opaque.Computed(f.m.outputs[0])
+	return f.m.asks.Made(f.m.outputs[0], values)
 }
 
 // all returns all outputs of the call.
 func (c *callSite) all(f *frame) []*ast.Term {
-	if !c.run(f) {
+	if _, ok := c.run(f); !ok {
 		return nil
 	}
 	return slices.Clone(f.m.outputs)
 }
 
-// run calls the built-in, and reports whether it had an output. An error of the built-in is no
-// output, as Rego has it; one that halts the evaluation is OPA's to report.
-func (c *callSite) run(f *frame) bool {
+// run calls the built-in, and returns its operands. It reports false if there is no output. An error of the
+// built-in is no output, as Rego has it; one that halts the evaluation is OPA's to report.
+func (c *callSite) run(f *frame) (values []opaque.Value, ok bool) {
 	m := f.m
 	operands := make([]*ast.Term, len(c.operands))
+	values = make([]opaque.Value, len(c.operands))
 	for i, o := range c.operands {
-		if operands[i] = m.force(c.at, o(f)); operands[i] == nil {
-			return false
+		values[i] = o(f)
+		if operands[i] = m.force(c.at, values[i]); operands[i] == nil {
+			return nil, false
 		}
 	}
 	m.outputs = m.outputs[:0]
 	err := c.function(m.asks.Builtins, operands, m.collect)
 	if m.ended(haltOf(err)) {
-		return false
+		return nil, false
 	}
-	return len(m.outputs) > 0
+	return values, len(m.outputs) > 0
 }

@@ -84,6 +84,10 @@ type variable struct {
 	constants []*ast.Term
 	// column is the constant array of which it is an element, nil if it is none.
 	column *ast.Array
+	// enumerated says that it comes from going through a collection, so that OPA's index of rules cannot know it.
+	enumerated bool
+	// global is the reference that it is assigned, if that has one value in an evaluation; else empty.
+	global string
 }
 
 // body is the body of a rule, while it is compiled.
@@ -116,6 +120,10 @@ type source struct {
 	present bool
 	// from is where it comes from.
 	from origin
+	// enumerated says that it comes from going through a collection.
+	enumerated bool
+	// global is the reference that it is, if that has one value in an evaluation; else empty.
+	global string
 }
 
 func newScope(c *Compiler, d *definition, at *ast.Location) scope {

@@ -1,8 +1,6 @@
 package evaluator
 
 import (
-	"slices"
-
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"understudy/rego/opaque"
@@ -12,28 +10,43 @@ import (
 type function struct {
 	*definition
 	rules rules
-	// ordered says that a rule has else branches or a default, which count if others do not hold.
-	ordered bool
-	arity   int
-	// args are where its arguments come from.
-	args []*union
+	arity int
+	// args are its arguments.
+	args []*argument
+}
+
+// argument is one argument of a function.
+type argument struct {
+	// from is where its values come from.
+	from union
+	// global is what all calls pass that were compiled so far, if that is one reference which has one value in
+	// an evaluation, and varies says that it is not.
+	global string
+	varies bool
+}
+
+// pass notes what another call passes: a reference with one value in an evaluation, or something else, if that
+// is empty.
+func (a *argument) pass(global string, from origin) {
+	a.varies = a.varies || global == "" || a.global != "" && a.global != global
+	a.global = global
+	a.from.add(from)
 }
 
 func (c *Compiler) newFunction(def *definition, node *ast.TreeNode) *function {
-	d := &function{definition: def, ordered: slices.ContainsFunc(node.Values, ordered), arity: len(node.Values[0].Head.Args)}
+	d := &function{definition: def, arity: len(node.Values[0].Head.Args)}
 	c.documents[node] = d
+	var from []*union
 	for _, a := range node.Values[0].Head.Args {
-		d.args = append(d.args, &union{name: c.written(a)})
+		arg := &argument{from: union{name: c.written(a)}}
+		d.args, from = append(d.args, arg), append(from, &arg.from)
 	}
 	d.compiled(func() {
 		c.onlyChild(node)
-		d.rules = c.rules(def, node, d.args)
+		d.rules = c.rules(def, node, from)
 	})
 	return d
 }
-
-// ordered reports whether a rule is a default, or has an else.
-func ordered(r *ast.Rule) bool { return r.Default || r.Else != nil }
 
 // written returns a term as the author of the policy has written it.
 func (c *Compiler) written(t *ast.Term) string {
@@ -48,18 +61,31 @@ func (c *Compiler) written(t *ast.Term) string {
 // call returns the value for some arguments, which is worked out once in an evaluation. It keeps
 // the arguments.
 func (d *function) call(f *frame, at *site, args []opaque.Value) opaque.Value {
-	value, _ := f.m.documents[d.id].by.evaluated(f.m, at, args, func() (opaque.Value, bool) { return d.valueOf(d.rules, f.m, args) })
+	for i, a := range d.args {
+		if a.varies && !f.m.usual(at, args[i]) {
+			return opaque.Value{}
+		}
+	}
+	value, _ := f.m.documents[d.id].by.evaluated(f.m, args, func() (opaque.Value, bool) { return d.valueOf(d.rules, f.m, args) })
 	return value
 }
 
 // callFunction compiles the call of a function of the policy. Terms are its arguments and, if
 // its value is used, what that has to be.
 func (s scope) callFunction(ref ast.Ref, terms []*ast.Term, next then) step {
-	d := s.functionAt(ref)
+	defined := s.definedAt(ref)
+	if d, ok := defined.(*complete); ok { // get_claims() := …
+		s.need(d)
+		return s.called(source{expr: d.expr(), from: d.outcome.origin()}, d.rules.ordered, terms, next)
+	}
+	d, ok := defined.(*function)
+	if !ok {
+		s.unsupported("a call of what is no function")
+	}
 	s.need(d)
 	args, from := s.parts(terms[:d.arity]), s.originsOf(terms[:d.arity])
 	for i, o := range from {
-		d.args[i].add(o)
+		d.args[i].pass(s.globalOf(terms[i]), o)
 	}
 	at := s.eachSite(Asked, from)
 	e := func(f *frame) opaque.Value {
@@ -71,20 +97,25 @@ func (s scope) callFunction(ref ast.Ref, terms []*ast.Term, next then) step {
 		}
 		return d.call(f, at, values)
 	}
-	if len(terms) == d.arity {
-		return s.holding(source{expr: e, from: d.outcome.origin()}, next)
+	return s.called(source{expr: e, from: d.outcome.origin()}, d.rules.ordered, terms[d.arity:], next)
+}
+
+// called compiles what follows the call of a function. Output is what its value has to be; without it the call
+// holds if the value does. Ordered is that of its rules.
+func (s scope) called(value source, ordered bool, output []*ast.Term, next then) step {
+	if len(output) == 0 {
+		return s.holding(value, next)
 	}
-	output := terms[d.arity]
-	if v, isVar := output.Value.(ast.Var); d.ordered && (!isVar || s.has(v)) {
+	if v, isVar := output[0].Value.(ast.Var); ordered && (!isVar || s.has(v)) {
 		// OPA goes on to the else or the default then if the value before it is not the expected one, and
 		// takes what it finds there for the value of all later calls.
 		s.unsupported("a function with an else or a default that is called with an expected value")
 	}
-	return s.match(output, source{expr: e, from: d.outcome.origin()}, next)
+	return s.match(output[0], value, next)
 }
 
-// functionAt returns the function of a name.
-func (s scope) functionAt(ref ast.Ref) *function {
+// definedAt returns what the rules of a name define.
+func (s scope) definedAt(ref ast.Ref) document {
 	node := s.c.compiler.RuleTree
 	for _, t := range ref {
 		if node = node.Child(t.Value); node == nil {
@@ -94,11 +125,7 @@ func (s scope) functionAt(ref ast.Ref) *function {
 	if len(node.Values) == 0 {
 		s.unsupported("a function that is not there")
 	}
-	d, ok := s.c.document(node, ref).(*function)
-	if !ok {
-		s.unsupported("a call of what is no function")
-	}
-	return d
+	return s.c.document(node, ref)
 }
 
 // parts compiles the terms that a call is made with.

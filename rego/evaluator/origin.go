@@ -69,6 +69,7 @@ func made(f *opaque.Function, of []origin) origin {
 		}
 		if f.Clock {
 			out.clock, out.raw = f.Name, len(of) == 0
+			out.opaque = out.opaque || !out.raw // though all operands may be constants
 		}
 		if known { // all of them are forced
 			return facts{computed: true}
@@ -167,11 +168,30 @@ func (s scope) originOf(t *ast.Term) origin {
 	case !isComposite(t.Value):
 		return computed
 	}
+	if _, isSet := t.Value.(ast.Set); isSet {
+		return func(r resolver) facts {
+			var out facts
+			ast.WalkVars(t, func(v ast.Var) bool {
+				out.computed = out.computed || r.of(s.bound[v].from).variable()
+				return out.computed
+			})
+			return out
+		}
+	}
+	return s.composedOf(t)
+}
+
+// composedOf is the origin of an array or object with variables in it.
+func (s scope) composedOf(t *ast.Term) origin {
 	return func(r resolver) facts {
-		var out facts
+		out := facts{}
 		ast.WalkVars(t, func(v ast.Var) bool {
-			out.computed = out.computed || r.of(s.bound[v].from).variable()
-			return out.computed
+			part := r.of(s.bound[v].from)
+			out.opaque, out.computed, out.raw = out.opaque || part.opaque, out.computed || part.computed || part.root, out.raw || part.raw
+			if !strings.Contains(out.clock, part.clock) {
+				out.clock += part.clock
+			}
+			return false
 		})
 		return out
 	}

@@ -25,6 +25,7 @@ type partial struct {
 type partialValue struct {
 	set    ast.Set
 	object ast.Object
+	tree   *nestedValue
 }
 
 func (c *Compiler) newPartial(def *definition, node *ast.TreeNode, name int) *partial {
@@ -32,7 +33,6 @@ func (c *Compiler) newPartial(def *definition, node *ast.TreeNode, name int) *pa
 	d := &partial{definition: def, isSet: first.Head.RuleKind() == ast.MultiValue}
 	c.documents[node] = d
 	d.compiled(func() {
-		c.onlyChild(node)
 		for _, rule := range node.Values {
 			d.rule(c, rule, name)
 		}
@@ -45,14 +45,12 @@ func (c *Compiler) newPartial(def *definition, node *ast.TreeNode, name int) *pa
 func (d *partial) rule(c *Compiler, rule *ast.Rule, name int) {
 	s := newScope(c, d.definition, rule.Location)
 	key := rule.Head.Key
-	switch ref := rule.Ref(); {
-	case rule.Default || rule.Else != nil || (rule.Head.RuleKind() == ast.MultiValue) != d.isSet:
+	ref := rule.Ref()
+	if rule.Default || rule.Else != nil || (rule.Head.RuleKind() == ast.MultiValue) != d.isSet || !d.isSet && len(ref) != name+1 {
 		s.unsupported("a partial rule of this kind")
-	case d.isSet && len(ref) == name:
-	case !d.isSet && len(ref) == name+1:
+	}
+	if !d.isSet {
 		key = ref[name]
-	default:
-		s.unsupported("a rule with several variables in its name")
 	}
 	d.full = append(d.full, &branch{layout: s.layout, run: s.expressions(rule.Body, func(s scope) step {
 		return d.adding(s, key, rule.Head.Value)
@@ -153,7 +151,10 @@ func (s scope) entry(d *partial, operand *ast.Term) source {
 		}
 		f.m.asks.Use() // whether the whole value is known already depends on the evaluation
 		args := []opaque.Value{k}
-		value, _ := known.by.evaluated(f.m, at, args, func() (opaque.Value, bool) {
+		if !f.m.usual(at, k) {
+			return opaque.Value{}
+		}
+		value, _ := known.by.evaluated(f.m, args, func() (opaque.Value, bool) {
 			value, ok := d.valueOf(d.keyed, f.m, args)
 			if !value.IsNone() && d.isSet {
 				value = k

@@ -21,8 +21,12 @@ var pure = map[string]int{
 	ast.IsObject.Name: 0, ast.IsNull.Name: 0, ast.TypeNameBuiltin.Name: 0, ast.ObjectGet.Name: 0,
 	ast.Lower.Name: 1, ast.Upper.Name: 1, ast.Trim.Name: 1, ast.TrimPrefix.Name: 1, ast.TrimSuffix.Name: 1, ast.TrimLeft.Name: 1,
 	ast.TrimRight.Name: 1, ast.TrimSpace.Name: 1, ast.Contains.Name: 1,
-	ast.Split.Name: 2, ast.Substring.Name: 2, ast.Concat.Name: 2, ast.IndexOf.Name: 2,
-	ast.RegexMatch.Name: 4, ast.GlobMatch.Name: 4,
+	ast.Split.Name: 2, ast.Substring.Name: 2, ast.Concat.Name: 2, ast.IndexOf.Name: 2, ast.Replace.Name: 2,
+	ast.Sprintf.Name: 4, ast.FormatInt.Name: 0, ast.RegexMatch.Name: 4, ast.GlobMatch.Name: 4, ast.RegexReplace.Name: 8,
+	ast.Base64Decode.Name: 2, ast.Base64UrlDecode.Name: 2, ast.JSONUnmarshal.Name: 16, ast.URLQueryDecode.Name: 2,
+	ast.Count.Name: 0, ast.ArraySlice.Name: 0, ast.NetCIDRContains.Name: 16,
+	ast.Clock.Name: 16, ast.Date.Name: 16, ast.Weekday.Name: 16, ast.Diff.Name: 16,
+	ast.ParseRFC3339Nanos.Name: 4, ast.ParseDurationNanos.Name: 4,
 }
 
 // isPure reports whether outputs of a built-in may stay opaque.

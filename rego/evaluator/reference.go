@@ -24,7 +24,7 @@ func (s scope) reference(ref ast.Ref, want source, next thenValue) step {
 	if known.column != nil && len(ref) > 1 && isConstant(ref[1]) {
 		return s.column(known.column, ref, want, next)
 	}
-	return s.operands(source{expr: s.variable(head), constants: known.constants, present: true, from: known.from}, ref[1:], want, opaque.GetKey, next)
+	return s.operands(source{expr: s.variable(head), constants: known.constants, present: true, from: known.from, enumerated: known.enumerated}, ref[1:], want, opaque.GetKey, next)
 }
 
 // column compiles a reference that begins with a variable and a constant key, where the variable has an element of a
@@ -37,7 +37,7 @@ func (s scope) column(array *ast.Array, ref ast.Ref, want source, next thenValue
 		values[i] = opaque.Constant(terms[i])
 	}
 	e := func(f *frame) opaque.Value { return values[f.positions[slot]] }
-	return s.operands(source{expr: e, constants: terms, from: constant(textOf(key))}, ref[2:], want, opaque.GetKey, next)
+	return s.operands(source{expr: e, constants: terms, from: constant(textOf(key)), enumerated: true}, ref[2:], want, opaque.GetKey, next)
 }
 
 // inputReference compiles a reference into the input.
@@ -105,7 +105,7 @@ func (s scope) operands(from source, operands []*ast.Term, want source, get *opa
 func (s scope) lookup(from source, operand *ast.Term, get *opaque.Function) source {
 	key := s.part(operand)
 	at, found := s.derive(get, from.from, s.originOf(operand))
-	return source{from: found, expr: func(f *frame) opaque.Value {
+	return source{from: found, enumerated: from.enumerated, expr: func(f *frame) opaque.Value {
 		collection := from.expr(f)
 		if collection.IsNone() {
 			return collection
@@ -131,37 +131,10 @@ func (s scope) enumerate(from source, operands []*ast.Term, want source, get *op
 		e.at = s.eachSite(Whole, e.forced(from, want))
 	}
 	s.several = true
-	e.following = s.match(operand, source{expr: s.slotValue(e.key), present: true, from: from.from.key()}, func(s scope) step {
-		return s.operands(source{expr: s.slotValue(e.value), present: true, from: from.from.part()}, rest, want, get, next)
+	e.following = s.match(operand, source{expr: s.slotValue(e.key), present: true, from: from.from.key(), enumerated: true}, func(s scope) step {
+		return s.operands(source{expr: s.slotValue(e.value), present: true, from: from.from.part(), enumerated: true}, rest, want, get, next)
 	})
 	return e.run
-}
-
-// dataReference compiles a reference to what rules define, or to the base document. Which of
-// them it is has to be known now: OPA goes down its tree of rules until the path leaves it.
-func (s scope) dataReference(ref ast.Ref, want source, next thenValue) step {
-	node := s.c.compiler.RuleTree.Child(ref[0].Value)
-	base := ast.NewTerm(s.c.data)
-	for i, operand := range ref[1:] {
-		rest := ref[i+1:]
-		if node == nil {
-			return s.baseReference(base, ref[:i+1], rest, want, next)
-		}
-		if !isConstant(operand) || isComposite(operand.Value) {
-			s.unsupported("a package that is chosen by a variable")
-		}
-		if base != nil {
-			base = s.readNow(base, operand)
-		}
-		node = node.Child(operand.Value)
-		if node != nil && len(node.Values) > 0 {
-			return s.ruleReference(node, ref, i+1, want, next)
-		}
-	}
-	if node != nil {
-		return next(s, source{expr: s.extent(node, ref, base), from: computed})
-	}
-	return s.baseReference(base, ref, nil, want, next)
 }
 
 // baseReference compiles a reference into the base document, of which the first keys are looked up.
@@ -191,8 +164,8 @@ func (s scope) readNow(base, key *ast.Term) *ast.Term {
 func (s scope) eachElement(array *ast.Array, position ast.Var, next thenValue) step {
 	key, value := s.slot(position), s.temporary()
 	s.several = true
-	following := next(s.binding(position, variable{from: constant("_")}), source{
-		expr: s.slotValue(value), array: array, slot: value, constants: elementsOf(array), from: constant("_"),
+	following := next(s.binding(position, variable{from: constant("_"), enumerated: true}), source{
+		expr: s.slotValue(value), array: array, slot: value, constants: elementsOf(array), from: constant("_"), enumerated: true,
 	})
 	return func(f *frame) signal {
 		for i := range array.Len() {
@@ -227,6 +200,9 @@ func (s scope) ruleReference(node *ast.TreeNode, ref ast.Ref, position int, want
 			return s.operands(s.entry(d, rest[0]), rest[1:], want, opaque.GetKey, next)
 		}
 		return s.operands(source{expr: d.expr(), from: computed}, rest, want, opaque.GetKey, next)
+	case *nested:
+		s.need(d)
+		return s.operands(source{expr: d.expr(), from: computed}, rest, want, getNested, next)
 	}
 	s.unsupported("a function that is not called")
 	return nil

@@ -24,6 +24,8 @@ func (c *Compiler) document(node *ast.TreeNode, ref ast.Ref) document {
 		d = c.newFunction(&def, node)
 	case first.Head.RuleKind() == ast.SingleValue && groundRefs(node.Values):
 		d = c.newComplete(&def, node)
+	case isNested(node, len(ref)):
+		d = c.newNested(&def, node, len(ref))
 	default:
 		d = c.newPartial(&def, node, len(ref))
 	}
@@ -44,10 +46,12 @@ func groundRefs(rules []*ast.Rule) bool {
 // rules are those of one name.
 type rules struct {
 	all []alternatives
-	// fallback is the value of the default rule.
-	fallback opaque.Value
+	// fallback is the default rule; nil if there is none.
+	fallback *branch
 	// once says that the first body that holds is enough.
 	once bool
+	// ordered says that a rule has else branches or a default, which count if others do not hold.
+	ordered bool
 }
 
 // alternatives are the bodies of one rule: its own, and those of its else branches, of which each
@@ -94,8 +98,9 @@ func (c *Compiler) onlyChild(node *ast.TreeNode) {
 func (c *Compiler) rules(def *definition, node *ast.TreeNode, args []*union) (out rules) {
 	out.once = earlyExit(node.Values)
 	for _, rule := range node.Values {
+		out.ordered = out.ordered || rule.Default || rule.Else != nil
 		if rule.Default {
-			out.fallback = newScope(c, def, rule.Location).fallback(rule.Head.Value)
+			out.fallback = newScope(c, def, rule.Location).fallback(rule)
 		} else {
 			out.all = append(out.all, c.alternatives(def, rule, args, out.once))
 		}
@@ -112,12 +117,11 @@ func (d *definition) agrees(c *Compiler, node *ast.TreeNode) {
 	}
 }
 
-// fallback compiles the value of a default rule.
-func (s scope) fallback(t *ast.Term) opaque.Value {
-	if !isConstant(t) {
-		s.unsupported("a default that is not constant")
-	}
-	return opaque.Constant(t)
+// fallback compiles a default rule. Its value may be a comprehension, which OPA leaves in the head.
+func (s scope) fallback(rule *ast.Rule) *branch {
+	return &branch{layout: s.layout, run: s.expressions(rule.Body, func(s scope) step {
+		return s.valued(s.value(rule.Head.Value), s.originOf(rule.Head.Value), true)
+	})}
 }
 
 // alternatives compiles a rule with its else branches. Args are where its arguments come from.
@@ -172,6 +176,11 @@ func (m *machine) same(at *site, x, y opaque.Value) bool {
 // result compiles the end of a body: a second value has to be equal to the first.
 func (s scope) result(t *ast.Term, once bool) step {
 	e, from := s.head(t)
+	return s.valued(e, from, once)
+}
+
+// valued returns the end of a body that has a value.
+func (s scope) valued(e expr, from origin, once bool) step {
 	s.outcome.add(from)
 	at := s.site(Whole)
 	if s.several {
@@ -242,8 +251,8 @@ func (d *definition) valueOf(of rules, m *machine, args []opaque.Value) (value o
 			break
 		}
 	}
-	if value.IsNone() {
-		value = of.fallback
+	if value.IsNone() && of.fallback != nil {
+		return of.fallback.evaluate(m, nil)
 	}
 	return value, true
 }

@@ -37,6 +37,8 @@ const (
 	// Derived is for sites that look up or call, where something is learned only if not all operands
 	// can stay opaque. There are no causes of this kind.
 	derived CauseKind = "derived"
+	// Composed is for arrays and objects, for which the parts are forced only if not all of them can stay opaque.
+	composed CauseKind = "composed"
 )
 
 // Cause is a site of the policy at which evaluations learn something of a request, or the reason for which
@@ -171,7 +173,7 @@ func (c *causes) add(p *site, n note) {
 	if f := n.function; f != nil && f.Clock && computed {
 		c.note(p, ClockWhole, f.Name)
 	}
-	if n.kind == derived && !computed && variable < 2 {
+	if !computed && (n.kind == composed || n.kind == derived && variable < 2) {
 		return
 	}
 	for _, f := range all {
@@ -209,7 +211,9 @@ func (c *causes) value(p *site, n note, f facts, computed bool) {
 }
 
 // asks reports whether something is found out about the values, and not just a part of one looked up.
-func (n note) asks() bool { return n.kind == Asked || n.function != nil && !n.function.Part }
+func (n note) asks() bool {
+	return n.kind == Asked || n.kind == composed || n.function != nil && !n.function.Part
+}
 
 // kindOf returns what is done with one of the values. Computed says that a value next to it cannot be in a
 // question, so that it is forced.

@@ -11,9 +11,34 @@ import (
 // the value that counts, if it is known before, as OPA has it.
 func (s scope) values(t *ast.Term, want source, next thenValue) step {
 	if ref, ok := t.Value.(ast.Ref); ok {
-		return s.reference(ref, want, next)
+		global := globalOf(ref)
+		return s.reference(ref, want, func(s scope, e source) step {
+			e.global = global
+			return next(s, e)
+		})
 	}
 	return next(s, source{expr: s.value(t), constants: s.constantsOf(t), from: s.originOf(t)})
+}
+
+// globalOf returns the text of a reference into the input or to what rules define, without variables: it has
+// one value in an evaluation, wherever it stands. It is empty for others.
+func globalOf(ref ast.Ref) string {
+	root := ref[0].Equal(ast.InputRootDocument) || ref[0].Equal(ast.DefaultRootDocument)
+	if !root || !ref.IsGround() {
+		return ""
+	}
+	return ref.String()
+}
+
+// globalOf returns the reference that a term is or was assigned, if that has one value in an evaluation.
+func (s scope) globalOf(t *ast.Term) string {
+	switch v := t.Value.(type) {
+	case ast.Ref:
+		return globalOf(v)
+	case ast.Var:
+		return s.bound[v].global
+	}
+	return ""
 }
 
 // value compiles a term that has one value at most.
@@ -91,31 +116,41 @@ func (s scope) array(a *ast.Array) expr {
 	for i := range terms {
 		terms[i] = a.Elem(i)
 	}
-	return s.collection(terms, ast.ArrayTerm)
-}
-
-// collection compiles a collection that is made of the contents of its elements.
-func (s scope) collection(terms []*ast.Term, of func(...*ast.Term) *ast.Term) expr {
-	elements, at := s.parts(terms), s.site(Whole, s.originsOf(terms)...)
+	elements, at := s.parts(terms), s.site(composed, s.originsOf(terms)...)
 	return func(f *frame) opaque.Value {
-		values, terms := make([]opaque.Value, len(elements)), make([]*ast.Term, len(elements))
+		values := make([]opaque.Value, len(elements))
 		for i, e := range elements {
-			values[i] = e(f)
-			if terms[i] = f.m.force(at, values[i]); terms[i] == nil {
+			if values[i] = e(f); values[i].IsNone() {
 				return opaque.Value{}
 			}
 		}
-		made := of(terms...)
-		if set, ok := made.Value.(ast.Set); ok && set.Len() < len(terms) {
-			// Two elements are the same: OPA goes through them twice, and counts them once.
-			f.m.giveUp(ErrUndecided)
+		if v, ok := f.m.asks.Array(values); ok {
+			return v
+		}
+		contents, ok := f.m.forceAll(at, values)
+		if !ok {
 			return opaque.Value{}
 		}
-		return f.m.asks.Made(made, values)
+		return f.m.asks.Made(ast.ArrayTerm(contents...), values)
 	}
 }
 
+// forceAll returns the contents of some values. It reports false if one has none, or the evaluation has ended.
+func (m *machine) forceAll(at *site, values []opaque.Value) (contents []*ast.Term, ok bool) {
+	for _, v := range values {
+		content := m.force(at, v)
+		if content == nil {
+			return nil, false
+		}
+		contents = append(contents, content)
+	}
+	return contents, true
+}
+
 func (s scope) object(o ast.Object) expr {
+	if constant := o.Until(func(k, _ *ast.Term) bool { return !isConstant(k) }); !constant {
+		return s.objectOf(o)
+	}
 	var keys, values []expr
 	var from []origin
 	o.Foreach(func(k, v *ast.Term) {
@@ -143,8 +178,53 @@ func (s scope) object(o ast.Object) expr {
 	}
 }
 
+// objectOf compiles an object whose keys are constants.
+func (s scope) objectOf(o ast.Object) expr {
+	var keys, terms []*ast.Term
+	o.Foreach(func(k, v *ast.Term) { keys, terms = append(keys, k), append(terms, v) })
+	parts, at := s.parts(terms), s.site(composed, s.originsOf(terms)...)
+	return func(f *frame) opaque.Value {
+		values := make([]opaque.Value, len(parts))
+		for i, e := range parts {
+			if values[i] = e(f); values[i].IsNone() {
+				return opaque.Value{}
+			}
+		}
+		if v, ok := f.m.asks.Object(keys, values); ok {
+			return v
+		}
+		contents, ok := f.m.forceAll(at, values)
+		if !ok {
+			return opaque.Value{}
+		}
+		out := ast.NewObjectWithCapacity(len(keys))
+		for i, k := range keys {
+			out.Insert(k, contents[i])
+		}
+		return f.m.asks.Made(ast.NewTerm(out), values)
+	}
+}
+
 func (s scope) set(set ast.Set) expr {
-	return s.collection(set.Slice(), ast.SetTerm)
+	terms := set.Slice()
+	elements, at := s.parts(terms), s.site(Whole, s.originsOf(terms)...)
+	return func(f *frame) opaque.Value {
+		values := make([]opaque.Value, len(elements))
+		for i, e := range elements {
+			values[i] = e(f)
+		}
+		contents, ok := f.m.forceAll(at, values)
+		if !ok {
+			return opaque.Value{}
+		}
+		made := ast.SetTerm(contents...)
+		if made.Value.(ast.Set).Len() < len(terms) {
+			// Two elements are the same: OPA goes through them twice, and counts them once.
+			f.m.giveUp(ErrUndecided)
+			return opaque.Value{}
+		}
+		return f.m.asks.Made(made, values)
+	}
 }
 
 // part compiles a term within a composite one. The compiler of OPA has taken out what has to

@@ -109,7 +109,7 @@ func (s scope) match(pattern *ast.Term, e source, next then) step {
 
 // bind compiles an assignment.
 func (s scope) bind(v ast.Var, e source, next then) step {
-	slot, bound := s.slot(v), s.binding(v, variable{e.from, e.constants, e.array})
+	slot, bound := s.slot(v), s.binding(v, variable{from: e.from, constants: e.constants, column: e.array, enumerated: e.enumerated, global: e.global})
 	if e.array != nil {
 		return bound.bindElement(v, e, next)
 	}

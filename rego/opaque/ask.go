@@ -9,6 +9,9 @@ func (e *Evaluation) Force(v Value) (*ast.Term, error) {
 	if !v.opaque() {
 		return v.term, nil
 	}
+	if v.isComposite() {
+		return e.forceComposite(v)
+	}
 	c := e.content(v.from)
 	if c.err != nil {
 		return nil, c.err
@@ -44,7 +47,11 @@ func (e *Evaluation) Ask(test *Test, a, b Value) (Truth, error) {
 		return test.of(a.term, b.term), nil
 	case !e.recorder.on:
 		return e.peek(test, a, b)
-	case !a.askable() || !b.askable() || e.recorder.full():
+	}
+	if truth, ok, err := e.askBound(test, a, b); ok || err != nil {
+		return truth, err
+	}
+	if !a.askable() || !b.askable() || e.recorder.full() {
 		return e.forceBoth(test, a, b)
 	}
 	if truth, ok, err := e.askTexts(test, a, b); ok || err != nil {
@@ -63,7 +70,9 @@ func (e *Evaluation) Test(test *Test, a Value) (Truth, error) {
 	case test == Usual && a.IsConstant():
 		return e.vocabulary.usual(a.term), nil
 	case !a.opaque():
-		return test.of(a.term, nil), nil
+		return e.run(test, a.term, nil, true), nil
+	case a.isComposite():
+		return e.testComposite(test, a)
 	case !e.recorder.on:
 		return e.peek(test, a, Value{})
 	case a.isRoot() || e.recorder.full():
@@ -79,6 +88,9 @@ func (e *Evaluation) Test(test *Test, a Value) (Truth, error) {
 func (e *Evaluation) Length(v Value) (int, bool, error) {
 	e.use(v)
 	v = e.Known(v)
+	if v.isComposite() {
+		return v.length(), v.from.function == withElement, nil
+	}
 	var q *Question
 	if v.opaque() && e.recorder.on && !v.isRoot() && !e.recorder.full() {
 		q = e.vocabulary.question(questionKey{kind: askLength, a: v})
@@ -118,13 +130,15 @@ func not(t Truth) Truth {
 }
 
 // peek runs a test where nothing is written down.
-func (e *Evaluation) peek(test *Test, a, b Value) (Truth, error) { return test.on(e.look, a, b) }
+func (e *Evaluation) peek(test *Test, a, b Value) (Truth, error) { return e.runOn(test, e.look, a, b) }
 
 // forceBoth runs a test on what is learned as a whole.
-func (e *Evaluation) forceBoth(test *Test, a, b Value) (Truth, error) { return test.on(e.Force, a, b) }
+func (e *Evaluation) forceBoth(test *Test, a, b Value) (Truth, error) {
+	return e.runOn(test, e.Force, a, b)
+}
 
-// on runs a test on the contents of values.
-func (t *Test) on(content func(Value) (*ast.Term, error), a, b Value) (Truth, error) {
+// runOn runs a test on the contents of values.
+func (e *Evaluation) runOn(test *Test, content func(Value) (*ast.Term, error), a, b Value) (Truth, error) {
 	x, err := content(a)
 	if err != nil {
 		return Undefined, err
@@ -133,7 +147,7 @@ func (t *Test) on(content func(Value) (*ast.Term, error), a, b Value) (Truth, er
 	if err != nil {
 		return Undefined, err
 	}
-	return t.run(x, y, b.IsNone()), nil
+	return e.run(test, x, y, b.IsNone()), nil
 }
 
 // askTexts asks a test for all of its texts, of which one operand is one. It reports false if
@@ -162,6 +176,35 @@ func (e *Evaluation) askTexts(test *Test, a, b Value) (Truth, bool, error) {
 		return found.truth, true, nil
 	}
 	return truthOf(found.matches.has(place)), true, nil
+}
+
+// askBound asks for the outcome of a test of what the clock shows, or what follows from that, and a number that the
+// evaluation has computed. The number follows from the answers before, and the answer is for each request at its
+// own time. It reports false for any other test.
+func (e *Evaluation) askBound(test *Test, a, b Value) (Truth, bool, error) {
+	key, bound := questionKey{kind: askBound, test: test, a: a, turn: e.bounds}, b
+	if b.opaque() {
+		key.a, key.b, bound = Value{}, b, a
+	}
+	if !bound.isBound() || !(a.opaque() && a.from.raw || b.opaque() && b.from.raw) || e.recorder.full() {
+		return Undefined, false, nil
+	}
+	common := e.vocabulary.question(key)
+	if common == nil {
+		return Undefined, false, nil
+	}
+	e.bounds++
+	found, err := e.ask(&Question{questionKey: key, number: common.number, bound: bound.term, common: common})
+	return found.truth, true, err
+}
+
+// isBound reports whether the value is a number that was computed, in the usual form.
+func (v Value) isBound() bool {
+	if v.from != computed {
+		return false
+	}
+	number, ok := v.term.Value.(ast.Number)
+	return ok && usualNumber(string(number))
 }
 
 // askTest asks for the outcome of a test.

@@ -22,9 +22,9 @@ import (
 func TestOtherPackagesSeeNoContent(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[opaque.Value](): "AsConstant Equals FromTable Hash IsConstant IsNone Known Same",
-		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Ask At Builtins Derive End Force Input Known Length LookUp Made Record " +
+		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Array Ask At Builtins Derive End Force Input Known Length LookUp Made Object Record " +
 			"Test Timed Use Uses",
-		reflect.TypeFor[*opaque.Question]():   "String",
+		reflect.TypeFor[*opaque.Question]():   "Bytes Common Same String",
 		reflect.TypeFor[*opaque.Test]():       "",
 		reflect.TypeFor[*opaque.Vocabulary](): "AddTexts Begin Input",
 		reflect.TypeFor[opaque.Record]():      "Entries Once OnceAt Places",

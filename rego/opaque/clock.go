@@ -36,7 +36,7 @@ func (c *clock) time() *ast.Term {
 // It reports false if the question is another one, or the outcome is near.
 func (e *Evaluation) clockTest(q *Question) (Truth, bool) {
 	less, ok := clockOrders[q.test]
-	if !ok || q.kind != askTest {
+	if !ok || q.kind != askTest && q.kind != askBound {
 		return Undefined, false
 	}
 	value, divisor, swapped, ok := q.otherThanClock()
@@ -64,11 +64,12 @@ func (e *Evaluation) clockTest(q *Question) (Truth, bool) {
 // otherThanClock returns the value that is compared with the clock, and by what that is divided. Swapped says that
 // the clock is the first one. It reports false if neither is the clock.
 func (q *Question) otherThanClock() (value Value, divisor int64, swapped, ok bool) {
-	if divisor, ok = q.b.clockDivisor(); ok {
-		return q.a, divisor, false, true
+	a, b := q.operands()
+	if divisor, ok = b.clockDivisor(); ok {
+		return a, divisor, false, true
 	}
-	divisor, ok = q.a.clockDivisor()
-	return q.b, divisor, true, ok
+	divisor, ok = a.clockDivisor()
+	return b, divisor, true, ok
 }
 
 // clockOrders :: test of an order → whether it holds if the first value is the smaller one.

@@ -26,6 +26,10 @@ type Evaluation struct {
 	uses       int
 	clock      clock
 	invocation invocation
+	// usuals are the collections of which Usual was asked; nil until it is.
+	usuals usuals
+	// bounds is how often a number that was computed was compared with the clock.
+	bounds int
 }
 
 // answered is the answer to a question.
@@ -76,8 +80,8 @@ func (e *Evaluation) End() {
 	e.recorder.end()
 	clear(e.buffer[:cap(e.buffer)])
 	e.touched, e.asked, e.buffer = e.touched[:0], e.asked[:0], e.buffer[:0]
-	e.uses, e.clock, e.budget = 0, clock{}, budget{}
-	e.source, e.Builtins = nil, topdown.BuiltinContext{}
+	e.uses, e.bounds, e.clock, e.budget = 0, 0, clock{}, budget{}
+	e.source, e.Builtins, e.usuals = nil, topdown.BuiltinContext{}, nil
 	if cap(e.buffer) <= 64<<10 {
 		e.vocabulary.pool.Put(e)
 	}
@@ -212,6 +216,11 @@ func (e *Evaluation) derived(f *Function, operands []Value) (Value, bool, error)
 	}
 	if !opaque {
 		return Value{}, false, nil
+	}
+	if f == GetKey && key.operands[0].isComposite() {
+		if part, known := key.operands[0].part(key.operands[1]); known {
+			return part, true, nil
+		}
 	}
 	d := e.vocabulary.deriveOrPath(key)
 	if d == nil {

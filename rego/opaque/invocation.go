@@ -46,14 +46,27 @@ func (b *budget) spend(f *Function, operands []*ast.Term) error {
 		return nil
 	}
 	for _, t := range operands {
-		if text, ok := t.Value.(ast.String); ok {
-			b.spent += f.Cost * len(text)
-		}
+		b.spent += f.Cost * textsIn(t)
 	}
 	if b.spent > mostSpent {
 		return ErrTooMuch
 	}
 	return nil
+}
+
+// textsIn is how many bytes the texts of a term have: of itself, or of the elements of an array.
+func textsIn(t *ast.Term) (n int) {
+	switch v := t.Value.(type) {
+	case ast.String:
+		return len(v)
+	case *ast.Array:
+		v.Foreach(func(element *ast.Term) {
+			if text, ok := element.Value.(ast.String); ok {
+				n += len(text)
+			}
+		})
+	}
+	return n
 }
 
 // call calls a function with the operands of the invocation. One that has several results is for somebody else

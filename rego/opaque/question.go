@@ -24,20 +24,69 @@ const (
 	askContent
 	// askSeal asks for all of which what stands at a sealed path is made.
 	askSeal
+	// askBound asks for the outcome of a test of a value and a number that the evaluation has computed.
+	askBound
 )
 
 // Question is something that an evaluation learns of a request. Questions of one vocabulary
-// are equal if they are the same.
+// are equal if they are the same, but for those with a number: see Same.
 type Question struct {
 	questionKey
 	number int
+	// bound is the number of askBound, and common the question of the vocabulary that stands for those with any
+	// number. Both are nil for another question.
+	bound  *ast.Term
+	common *Question
 }
 
 // questionKey is by what a question is known.
 type questionKey struct {
 	kind kind
 	test *Test
+	// a and b are the operands. That of the number of askBound is none.
 	a, b Value
+	// turn counts those of askBound in an evaluation: one after the other may have another number.
+	turn int
+}
+
+// Same reports whether two questions, or none, are equal.
+func (q *Question) Same(other *Question) bool {
+	if q == nil || other == nil || q.bound == nil || other.bound == nil {
+		return q == other
+	}
+	return q.common == other.common && q.bound.Value == other.bound.Value
+}
+
+// Common returns the question of the vocabulary, which has no number that an evaluation has computed.
+func (q *Question) Common() *Question {
+	if q.common != nil {
+		return q.common
+	}
+	return q
+}
+
+// bytesPerBound is about what a question with a number takes, in bytes.
+const bytesPerBound = 256
+
+// Bytes is about how much memory the question takes besides what its vocabulary has, in bytes.
+func (q *Question) Bytes() uint32 {
+	if q.bound == nil {
+		return 0
+	}
+	return bytesPerBound
+}
+
+// operands returns the values that are tested.
+func (q *Question) operands() (a, b Value) {
+	a, b = q.a, q.b
+	switch {
+	case q.bound == nil:
+	case a.IsNone():
+		a = Computed(q.bound)
+	default:
+		b = Computed(q.bound)
+	}
+	return a, b
 }
 
 // Answer is what was learned. Two answers to a question are equal only if an evaluation cannot tell
@@ -108,7 +157,8 @@ func (e *Evaluation) answer(q *Question) (out answered, err error) {
 	if truth, ok := e.clockTest(q); ok {
 		return answered{truth: truth, answer: Answer{uint64(truth), answerTruth}}, nil
 	}
-	a, err := e.look(q.a)
+	left, right := q.operands()
+	a, err := e.look(left)
 	if err != nil {
 		return answered{}, err
 	}
@@ -120,22 +170,28 @@ func (e *Evaluation) answer(q *Question) (out answered, err error) {
 	case askTexts:
 		out = e.textsAnswer(q, a)
 	default:
-		b, err := e.look(q.b)
+		b, err := e.look(right)
 		if err != nil {
 			return answered{}, err
 		}
-		out.truth = q.test.run(a, b, q.b.IsNone())
+		out.truth = e.run(q.test, a, b, right.IsNone())
 		out.answer = Answer{uint64(out.truth), answerTruth}
 	}
 	return out, nil
 }
 
 // run runs a test. Single says that it is one of a single value.
-func (t *Test) run(a, b *ast.Term, single bool) Truth {
-	if a == nil || b == nil && !single {
-		return t.absent
+func (e *Evaluation) run(test *Test, a, b *ast.Term, single bool) Truth {
+	switch {
+	case a == nil, b == nil && !single:
+		return test.absent
+	case test == Usual && isCollection(a):
+		if e.usuals == nil {
+			e.usuals = make(usuals)
+		}
+		return truthOf(e.usuals.of(a))
 	}
-	return t.of(a, b)
+	return test.of(a, b)
 }
 
 // textsAnswer asks a test for all of its texts.

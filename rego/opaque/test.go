@@ -54,33 +54,65 @@ var (
 // has to be a value.
 var Usual = &Test{name: "has only usual numbers", of: func(a, _ *ast.Term) Truth { return truthOf(usual(a)) }, absent: Yes}
 
-// mostDigits is how many digits a number in the usual form has: floating point numbers hold that many.
-const mostDigits = 15
+const (
+	// mostDigits is how many digits a number has at most that floating point numbers hold.
+	mostDigits = 15
+	// usualDigits is how many digits a number in the usual form has at most. OPA compares numbers with 64 bits,
+	// by which two of them differ.
+	usualDigits = 18
+)
 
 // usual reports whether all numbers in a term are in the usual form: without exponent, sign of zero, and
 // zeros that say nothing.
-func usual(t *ast.Term) bool {
+func usual(t *ast.Term) bool { return usuals(nil).of(t) }
+
+// usuals remembers of large collections whether all of their numbers are in the usual form, so that an
+// evaluation goes through each of them once: functions are called with the same body again and again. A nil
+// one remembers nothing.
+type usuals map[*ast.Term]bool
+
+// largeCollection is from how many elements on a collection is remembered.
+const largeCollection = 8
+
+// of is what usual says of a term.
+func (u usuals) of(t *ast.Term) bool {
 	switch v := t.Value.(type) {
 	case ast.Number:
 		return usualNumber(string(v))
-	case *ast.Array, ast.Object, ast.Set:
-		all := true
-		ast.WalkTerms(t, func(part *ast.Term) bool {
-			if n, ok := part.Value.(ast.Number); ok {
-				all = all && usualNumber(string(n))
-			}
-			return !all
+	case *ast.Array:
+		return u.known(t, v.Len(), func() bool {
+			return !v.Until(func(element *ast.Term) bool { return !u.of(element) })
 		})
-		return all
+	case ast.Object:
+		return u.known(t, v.Len(), func() bool {
+			return !v.Until(func(key, value *ast.Term) bool { return !u.of(key) || !u.of(value) })
+		})
+	case ast.Set:
+		return u.known(t, v.Len(), func() bool {
+			return !v.Until(func(element *ast.Term) bool { return !u.of(element) })
+		})
 	}
 	return true
+}
+
+// known returns what is known of a collection of n elements, found out on first use.
+func (u usuals) known(t *ast.Term, n int, find func() bool) bool {
+	if u == nil || n < largeCollection {
+		return find()
+	}
+	found, ok := u[t]
+	if !ok {
+		found = find()
+		u[t] = found
+	}
+	return found
 }
 
 func usualNumber(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	whole, fraction, point := strings.Cut(digits, ".")
 	switch {
-	case len(digits) > mostDigits, strings.Trim(digits, "0123456789.") != "", whole == "", len(whole) > 1 && whole[0] == '0':
+	case len(whole)+len(fraction) > usualDigits, strings.Trim(digits, "0123456789.") != "", whole == "", len(whole) > 1 && whole[0] == '0':
 		return false
 	case point && (fraction == "" || fraction[len(fraction)-1] == '0'):
 		return false

@@ -1,6 +1,7 @@
 package opaque
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -25,7 +26,12 @@ func (q *Question) String() string {
 		}
 		return q.test.text(q.a.text(), "…") + ", for which texts of the policy"
 	}
-	return q.test.text(q.a.text(), q.b.text())
+	a, b := q.a.text(), q.b.text()
+	if q.kind == askBound {
+		const computed = "a number that was computed"
+		a, b = cmp.Or(a, computed), cmp.Or(b, computed)
+	}
+	return q.test.text(a, b)
 }
 
 // text says what the test asks about values.
@@ -54,6 +60,8 @@ func (v Value) text() string {
 		return text
 	case v.from.path != nil:
 		return (append(ast.Ref{ast.InputRootDocument}, v.from.path.Keys...)).String()
+	case v.isComposite():
+		return v.compositeText()
 	}
 	operands := make([]string, v.from.function.Arity)
 	for i := range operands {

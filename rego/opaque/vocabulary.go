@@ -32,9 +32,9 @@ type Vocabulary struct {
 	texts map[*Test]*texts
 	// usuals :: collection of the program → what Usual says of it, which takes long for a large one.
 	usuals sync.Map
-	// count is the number of derivations.
-	count int
-	pool  sync.Pool
+	// count is the number of derivations, and composites of those that are arrays and objects.
+	count, composites int
+	pool              sync.Pool
 }
 
 // NewVocabulary returns one that has only the input.
@@ -122,13 +122,7 @@ func (v *Vocabulary) deriveOrPath(key derivationKey) *derivation {
 
 // derive returns the derivation of a key; nil if there is no room for it.
 func (v *Vocabulary) derive(key derivationKey) *derivation {
-	return known(v, v.derivations, key, func() (*derivation, bool) {
-		d := &derivation{function: key.function, operands: key.operands, raw: key.function.Clock && key.function.Arity == 0}
-		for _, o := range key.operands {
-			d.raw = d.raw || o.opaque() && o.from.raw
-		}
-		return v.add(d)
-	})
+	return known(v, v.derivations, key, func() (*derivation, bool) { return v.add(newDerivation(key)) })
 }
 
 // constantOf returns a term that was made of constants alone as a value of the program. What has no room

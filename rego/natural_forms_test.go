@@ -1,0 +1,130 @@
+package rego_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// naturalForms are modules in forms that people write, with what they show.
+var naturalForms = map[string]string{
+	"a function without arguments": "package p\nclaims() := input.c if input.c\nallow if claims().role == \"admin\"",
+	"a function without arguments, with an else": `package p
+claims() := input.c if input.big else := {"role": "admin"}
+allow if claims().role == "admin"`,
+	"a function without arguments, with a default": `package p
+default claims() := {"role": "admin"}
+claims() := input.c if input.big
+allow if claims().role == "admin"`,
+	"rules by constant keys": `package p
+route["GET"] if input.m == "GET"
+route["PUT"] if input.c.role == "admin"
+allow if route[input.m]`,
+	"rules by constant keys that are values": `package p
+permissions["admin"] := ["GET", "PUT"]
+permissions["guest"] := ["GET"]
+allow if input.m in permissions[input.c.role]`,
+	"sets by constant keys": `package p
+allowed["admin"] contains "PUT"
+allowed["admin"] contains input.extra
+allowed["guest"] contains "GET"
+allow if input.m in allowed[input.c.role]`,
+	"rules by constant keys, each of them": `package p
+check["a"] if input.m == "GET"
+check["b"] if input.big
+allow := [k | some k; check[k]]`,
+	"in with a variable and a constant": `package p
+allow if { some rule in [{"m": "*"}, {"m": "GET"}]; rule.m in {"*", input.m} }`,
+	"in with a variable and a constant, indexed": `package p
+allow if input.m in ["GET", input.extra]
+allow if input.c.role in {"admin", input.extra}`,
+	"in with variables, negated": "package p\nallow if not input.m in {\"DELETE\", input.extra}",
+	"in with a rule that is constant": `package p
+admin := "admin"
+allow if input.c.role in {admin, "root"}`,
+	"in with an object": "package p\nallow if input.m in {\"a\": input.extra, \"b\": \"GET\"}",
+	"in of a constant":  "package p\nallow if 1 in {\"a\": input.x, \"b\": 2}",
+	"in with a value":   "package p\nallow := input.m in {\"GET\", input.extra}",
+	"the whole input":   "package p\nadmin(i) if i.c.role == \"admin\"\nallow if admin(input)",
+	"the whole input, by a name": `package p
+admin(i, r) if i.c.role == r
+allow if admin(input, "admin")
+allow if admin(input, "root")`,
+	"a default that is a comprehension": `package p
+default roles := [r | some r in data.c]
+roles := [input.c.role] if input.big
+allow := roles`,
+	"a default that is a comprehension, of the input": `package p
+default roles := {m | some m in ["GET", "PUT"]; m == input.m}
+roles := {input.extra} if input.big
+allow if input.m in roles`,
+	"two keys in a name": `package p
+perms[role][m] := true if { some role in ["admin", "guest"]; some m in ["GET", input.extra] }
+allow if perms[input.c.role][input.m]`,
+	"two keys in a name, each of them": `package p
+perms[role][m] := n if { some role in ["admin", "guest"]; some n, m in ["GET", input.extra] }
+allow := {[r, m, n] | some r, m; n := perms[r][m]}`,
+	"sets by keys": `package p
+grants[r.role] contains r.m if some r in [{"role": "admin", "m": "PUT"}, {"role": "admin", "m": "GET"}, {"role": "guest", "m": input.extra}]
+allow if input.m in grants[input.c.role]`,
+	"rules below a rule": `package p
+headers["x-a"] := input.extra
+headers[k] := v if some k, v in {"x-b": input.m, "x-c": "c"}
+allow := headers`,
+	"rules below a rule, with one of two values": `package p
+headers["x-b"] := input.extra
+headers[k] := v if some k, v in {"x-b": input.m, "x-c": "c"}
+allow := headers["x-b"]`,
+	"objects below a rule": `package p
+r[k] := {"a": 1} if some k in ["x", input.extra]
+r["GET"]["b"] := 2
+allow := r[input.m]`,
+	"a rule as an argument": `package p
+claims := input.c
+admin(c) if c.role == "admin"
+allow if { c := claims; admin(c) }
+allow if admin(claims)`,
+}
+
+// TestNaturalForms evaluates each of them, for inputs in which what it asks for is there, is another one, or is
+// not there.
+func TestNaturalForms(t *testing.T) {
+	for name, module := range naturalForms {
+		t.Run(name, func(t *testing.T) {
+			c := &comparison{T: t}
+			c.natural(module)
+			if c.compiled == 0 || c.undecided > c.evaluated/2 {
+				t.Errorf("%d of %d evaluations are left to OPA; %d policies are evaluated", c.undecided, c.evaluated, c.compiled)
+			}
+		})
+	}
+}
+
+// natural compares a policy for the inputs.
+func (c *comparison) natural(module string) {
+	ours, opa, done := c.both(module)
+	defer done()
+	if ours == nil {
+		return
+	}
+	c.compiled++
+	for _, m := range []any{nil, "GET", "PUT", "*", 7, 1.0, []any{"GET"}} {
+		for _, role := range []any{nil, "admin", "guest", "root", false} {
+			for _, extra := range []any{nil, "GET", "PUT", "x", 1} {
+				for _, big := range []any{nil, true, false} {
+					document := map[string]any{"x": extra}
+					for key, value := range map[string]any{"m": m, "extra": extra, "big": big} {
+						if value != nil {
+							document[key] = value
+						}
+					}
+					if role != nil {
+						document["c"] = map[string]any{"role": role}
+					}
+					if !c.same(ours, "p/allow", opa, document) {
+						c.Fatalf("%s\ninput %v", module, fmt.Sprint(document))
+					}
+				}
+			}
+		}
+	}
+}
