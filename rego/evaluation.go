@@ -58,6 +58,12 @@ func (d documentRequest) At(p *Path) (Value, error) {
 // asked is a Request as package opaque has it.
 type asked struct{ Request }
 
+// Exists is of [opaque.Source].
+func (a asked) Exists() bool {
+	document, ok := a.Request.(documentRequest)
+	return !ok || document.Document.Exists()
+}
+
 // At is of [opaque.Source].
 func (a asked) At(p *Path) (*ast.Term, error) {
 	v, err := a.Request.At(p)

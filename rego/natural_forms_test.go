@@ -1,6 +1,7 @@
 package rego_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 )
@@ -78,6 +79,40 @@ allow := headers["x-b"]`,
 r[k] := {"a": 1} if some k in ["x", input.extra]
 r["GET"]["b"] := 2
 allow := r[input.m]`,
+	"a number in an unusual form as an argument": `package p
+f(x) := sprintf("%v", [x])
+allow := f(input.m) if input.extra != "x"
+allow := f(data.n) if input.extra == "x"`,
+	"two numbers as arguments": `package p
+f(x) := sprintf("%v", [x])
+allow := [f(input.m), f(input.extra)]`,
+	"two numbers as arguments, and one of the policy": `package p
+f(x) := sprintf("%v", [x])
+r := f(19.9)
+allow := [r, f(input.extra), f(input.m)]`,
+	"two numbers as arguments, and one of the policy in an unusual form": `package p
+f(x, _) := sprintf("%v", [x])
+r := f(19.90, "a")
+allow := [f(input.m, "a"), f(input.extra, "b"), r]`,
+	"object.get of the input": `package p
+allow if object.get(input, "m", "GET") == "GET"`,
+	"object.get of the input, by a path": `package p
+allow if object.get(input, ["c", "role"], "guest") == "admin"`,
+	"object.get of the input, in another one": `package p
+allow := object.get(object.get(input, "c", {}), "role", "none")`,
+	"object.get of the input, with a value of it": `package p
+allow := object.get(input, "big", input.extra)`,
+	"object.get of the input, as a condition": "package p\nallow if object.get(input, \"big\", false)",
+	"names and values": `package p
+allow if { some k, v in input.c; startswith(k, "ro"); v == "admin" }`,
+	"names of some values": `package p
+allow := {k | some k, v in input.c; v == "admin"}`,
+	"a name of a value": `package p
+allow if { some k; input.c[k] == "admin"; k == "role" }`,
+	"every name and value": `package p
+allow if { every k, v in input.c { v != "root"; k == "role" } }`,
+	"one of some values":                  "package p\nallow if input.m[_] == \"GET\"",
+	"one of some values, of another part": "package p\nallow if input.m[_] == input.extra",
 	"a rule as an argument": `package p
 claims := input.c
 admin(c) if c.role == "admin"
@@ -107,9 +142,9 @@ func (c *comparison) natural(module string) {
 		return
 	}
 	c.compiled++
-	for _, m := range []any{nil, "GET", "PUT", "*", 7, 1.0, []any{"GET"}} {
+	for _, m := range []any{nil, "GET", "PUT", "*", 7, json.Number("1.0"), json.Number("19.90"), []any{"GET"}} {
 		for _, role := range []any{nil, "admin", "guest", "root", false} {
-			for _, extra := range []any{nil, "GET", "PUT", "x", 1} {
+			for _, extra := range []any{nil, "GET", "PUT", "x", 1, json.Number("19.9")} {
 				for _, big := range []any{nil, true, false} {
 					document := map[string]any{"x": extra}
 					for key, value := range map[string]any{"m": m, "extra": extra, "big": big} {

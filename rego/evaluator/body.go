@@ -169,36 +169,37 @@ func (s scope) declare(t *ast.Term, from origin) (scope, int) {
 	return s.binding(v, variable{from: from, enumerated: true}), s.slot(v)
 }
 
-// mostElements is the length of the longest array of a request that is not forced to go through it.
-const mostElements = 16
-
 // entries calls a function for each key of a collection with its value, in OPA's order, until it
 // returns another signal than more, which is returned. It reports false if there is no collection.
 func (m *machine) entries(at *site, v opaque.Value, visit func(key, value opaque.Value) signal) (signal, bool) {
-	if _, known := v.Known(); !known && !v.FromTable() {
-		switch n, isArray := m.length(at, v); {
-		case m.err != nil:
-			return fail, true
-		case isArray && n <= mostElements:
-			return m.elements(at, v, n, visit), true
-		}
+	if keys, ok := m.opaqueKeys(at, v); ok {
+		return m.fields(at, v, keys, visit), true
+	}
+	if m.err != nil {
+		return fail, true
 	}
 	collection := m.force(at, v)
 	if collection == nil {
 		return more, false
 	}
-	part := partOf(m.asks.Known(v))
-	switch c := collection.Value.(type) {
-	case *ast.Array:
-		return m.each(c.Len(), func(i int) signal { return visit(positionOf(i), part(c.Elem(i))) }), true
-	case ast.Object:
-		keys := c.Keys()
-		return m.each(len(keys), func(i int) signal { return visit(part(keys[i]), part(c.Get(keys[i]))) }), true
-	case ast.Set:
-		all := c.Slice()
-		return m.each(len(all), func(i int) signal { return visit(part(all[i]), part(all[i])) }), true
+	if !isComposite(collection.Value) {
+		return more, false
 	}
-	return more, false
+	part := opaque.Computed
+	if m.asks.Known(v).IsConstant() {
+		part = opaque.Constant
+	}
+	_, isArray := collection.Value.(*ast.Array)
+	n := -1
+	return eachEntry(collection, func(k, v *ast.Term) signal {
+		if m.interrupted() {
+			return fail
+		}
+		if n++; isArray {
+			return visit(positionOf(n), part(v))
+		}
+		return visit(part(k), part(v))
+	}), true
 }
 
 // interned is up to which number OPA has one term for each.
@@ -225,22 +226,21 @@ func (m *machine) each(n int, visit func(i int) signal) signal {
 	return more
 }
 
-// elements is entries of an array that stays opaque.
-func (m *machine) elements(at *site, v opaque.Value, n int, visit func(key, value opaque.Value) signal) signal {
-	return m.each(n, func(i int) signal {
-		position := opaque.Constant(ast.InternedTerm(i))
-		element := m.derive(at, opaque.GetKey, v, position)
-		if m.err != nil {
-			return fail
-		}
-		return visit(position, element)
-	})
+// opaqueKeys returns the keys of a value of a request that need not be known to go through it.
+func (m *machine) opaqueKeys(at *site, v opaque.Value) ([]opaque.Value, bool) {
+	if _, known := v.Known(); known || v.FromTable() {
+		return nil, false
+	}
+	return m.keys(at, v)
 }
 
-// partOf returns what makes values of the parts of a known one.
-func partOf(whole opaque.Value) func(*ast.Term) opaque.Value {
-	if whole.IsConstant() {
-		return opaque.Constant
-	}
-	return opaque.Computed
+// fields is entries of what stays opaque.
+func (m *machine) fields(at *site, v opaque.Value, keys []opaque.Value, visit func(key, value opaque.Value) signal) signal {
+	return m.each(len(keys), func(i int) signal {
+		value, err := m.asks.At(&at.Position).Entry(v, i, keys[i])
+		if m.ended(err) {
+			return fail
+		}
+		return visit(keys[i], value)
+	})
 }

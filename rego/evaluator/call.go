@@ -53,8 +53,19 @@ func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
 			return s.member(operands[0], elements, output, next)
 		}
 	}
+	switch {
+	case name == ast.WalkBuiltin.Name:
+		return s.callWalk(operands[0], output, next)
+	case decl.Relation:
+		s.unsupported("the built-in " + name + ", which has several results,")
+	}
+	if name == ast.ObjectGet.Name {
+		if e, ok := s.getOfInput(operands); ok {
+			return s.outputOf(e, output, next)
+		}
+	}
 	from := s.originsOf(operands)
-	site := &callSite{function: function, operands: s.parts(operands), from: computed, multiple: decl.Relation}
+	site := &callSite{function: function, operands: s.parts(operands), from: computed}
 	if test, ok := direct[name]; ok {
 		kind := Asked
 		if test == opaque.Member && slices.ContainsFunc(s.constantsOf(operands[1]), isNoList) {
@@ -69,10 +80,15 @@ func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
 	} else {
 		site.at = s.site(Whole, from...)
 	}
+	return s.outputOf(source{expr: site.output, from: site.from}, output, next)
+}
+
+// outputOf compiles what the output of a call has to be; without it the call holds if its value does.
+func (s scope) outputOf(e source, output *ast.Term, next then) step {
 	if output == nil {
-		return s.outputs(site, func(s scope, e source) step { return s.holding(e, next) })
+		return s.holding(e, next)
 	}
-	return s.outputs(site, func(s scope, e source) step { return s.match(output, e, next) })
+	return s.match(output, e, next)
 }
 
 // isNoArray reports whether a constant, if there is one, is no array.
@@ -93,28 +109,6 @@ func isNoList(t *ast.Term) bool {
 	return !isSet && isNoArray(t)
 }
 
-// outputs compiles a call, and what follows for each output.
-func (s scope) outputs(site *callSite, next thenValue) step {
-	if !site.multiple {
-		return next(s, source{expr: site.output, from: site.from})
-	}
-	slot := s.temporary()
-	s.several = true
-	following := next(s, source{expr: s.slotValue(slot), from: site.from})
-	return func(f *frame) signal {
-		for _, output := range site.all(f) {
-			if f.m.interrupted() {
-				return fail
-			}
-			f.vars[slot] = opaque.Computed(output)
-			if got := following(f); got != more {
-				return got
-			}
-		}
-		return f.none()
-	}
-}
-
 // callSite is one call of a built-in in the text of a policy.
 type callSite struct {
 	function topdown.BuiltinFunc
@@ -124,8 +118,6 @@ type callSite struct {
 	from origin
 	// pure is set if the output may stay opaque.
 	pure *opaque.Function
-	// multiple says that it may have several outputs.
-	multiple bool
 }
 
 // output returns the output of the call, if it has one.
@@ -148,14 +140,6 @@ func (c *callSite) output(f *frame) opaque.Value {
 		return opaque.Value{}
 	}
 	return f.m.asks.Made(f.m.outputs[0], values)
-}
-
-// all returns all outputs of the call.
-func (c *callSite) all(f *frame) []*ast.Term {
-	if _, ok := c.run(f); !ok {
-		return nil
-	}
-	return slices.Clone(f.m.outputs)
 }
 
 // run calls the built-in, and returns its operands. It reports false if there is no output. An error of the

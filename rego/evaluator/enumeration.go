@@ -21,30 +21,39 @@ type enumeration struct {
 	following  step
 }
 
-// forces reports whether the collection is forced.
+// forces reports whether the collection is forced, if it is not known that it is an array or object.
 func (e *enumeration) forces() bool { return !e.isVar || e.want != nil }
 
-// forced returns where the values come from that are forced.
-func (e *enumeration) forced(from, want source) []origin {
-	out := []origin{from.from}
-	if e.want != nil && (from.constants == nil || slices.ContainsFunc(from.constants, isNoArray)) { // it may be a set
-		out = append(out, want.from)
+// site makes the site of the enumeration.
+func (e *enumeration) site(s scope, from, want source) *site {
+	if !e.isVar {
+		return s.site(Whole, from.from)
 	}
-	return out
+	notes := []note{{kind: Elements, of: []origin{from.from}}}
+	if e.want != nil && (from.constants == nil || slices.ContainsFunc(from.constants, isNoArray)) { // it may be a set
+		notes = append(notes, note{kind: Whole, of: []origin{want.from}, element: from.from})
+	}
+	return s.noted(notes...)
 }
 
 // run is the step of the enumeration.
 func (e *enumeration) run(f *frame) signal {
 	collection := e.collection(f)
+	visit := func(k, v opaque.Value) signal {
+		f.vars[e.key], f.vars[e.value] = k, v
+		return e.following(f)
+	}
 	if e.forces() {
+		if e.isVar {
+			if keys, ok := f.m.opaqueKeys(e.at, collection); ok { // so it is no set
+				return f.m.fields(e.at, collection, keys, visit)
+			}
+		}
 		if got, done := e.whole(f, collection); done {
 			return got
 		}
 	}
-	got, is := f.m.entries(e.at, collection, func(k, v opaque.Value) signal {
-		f.vars[e.key], f.vars[e.value] = k, v
-		return e.following(f)
-	})
+	got, is := f.m.entries(e.at, collection, visit)
 	if !is {
 		return f.none()
 	}

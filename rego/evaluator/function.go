@@ -1,6 +1,8 @@
 package evaluator
 
 import (
+	"sync/atomic"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"understudy/rego/opaque"
@@ -13,6 +15,8 @@ type function struct {
 	arity int
 	// args are its arguments.
 	args []*argument
+	// constant says that a call depended on the program alone, so that other evaluations may not make it again.
+	constant atomic.Bool
 }
 
 // argument is one argument of a function.
@@ -61,13 +65,70 @@ func (c *Compiler) written(t *ast.Term) string {
 // call returns the value for some arguments, which is worked out once in an evaluation. It keeps
 // the arguments.
 func (d *function) call(f *frame, at *site, args []opaque.Value) opaque.Value {
+	by, uses := &f.m.documents[d.id].by, f.m.asks.Uses()
+	if !d.apart(f.m, at, by, args) {
+		return opaque.Value{}
+	}
+	value, _ := by.evaluated(f.m, args, func() (opaque.Value, bool) { return d.valueOf(d.rules, f.m, args) })
+	if f.m.asks.Uses() == uses && !d.constant.Load() {
+		d.constant.Store(true)
+	}
+	return value
+}
+
+// mostApart is with how many calls one is compared whose arguments have numbers in an unusual form.
+const mostApart = 64
+
+// apart reports whether OPA, too, tells the arguments apart from those of each call before: equal ones are written
+// alike. If they may not be, it ends the evaluation. Calls that depend on the program alone are made once for all
+// evaluations, so what they were made with is not known.
+func (d *function) apart(m *machine, at *site, by *results, args []opaque.Value) bool {
+	usual := true
 	for i, a := range d.args {
-		if a.varies && !f.m.usual(at, args[i]) {
-			return opaque.Value{}
+		usual = usual && (!a.varies || m.test(at, opaque.Usual, args[i]))
+	}
+	if usual && !by.unusual || m.err != nil {
+		return m.err == nil
+	}
+	if by.unusual = by.unusual || !usual; d.constant.Load() || len(by.calls) > mostApart {
+		m.giveUp(ErrUndecided)
+		return false
+	}
+	m.asks.Use() // so that no constant has such a call in it
+	content, ok := d.varying(m, at, args)
+	for _, call := range by.calls {
+		if !ok {
+			return false
+		}
+		var other []*ast.Term
+		if other, ok = d.varying(m, at, call); ok && !writtenAlike(content, other) {
+			m.giveUp(ErrUndecided)
 		}
 	}
-	value, _ := f.m.documents[d.id].by.evaluated(f.m, args, func() (opaque.Value, bool) { return d.valueOf(d.rules, f.m, args) })
-	return value
+	return ok && m.err == nil
+}
+
+// varying returns the contents of the arguments that are not the same in all calls.
+func (d *function) varying(m *machine, at *site, args []opaque.Value) ([]*ast.Term, bool) {
+	var values []opaque.Value
+	for i, a := range d.args {
+		if a.varies {
+			values = append(values, args[i])
+		}
+	}
+	return m.forceAll(at, values)
+}
+
+// writtenAlike reports whether two lists of terms are the same, or not equal.
+func writtenAlike(a, b []*ast.Term) bool {
+	same := true
+	for i := range a {
+		if !opaque.EqualTerms(a[i], b[i]) {
+			return true
+		}
+		same = same && opaque.Identical(a[i], b[i])
+	}
+	return same
 }
 
 // callFunction compiles the call of a function of the policy. Terms are its arguments and, if

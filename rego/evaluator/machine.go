@@ -140,10 +140,11 @@ func (m *machine) ask(at *site, test *opaque.Test, a, b opaque.Value) opaque.Tru
 // present reports whether there is a value.
 func (m *machine) present(at *site, v opaque.Value) bool { return m.test(at, opaque.Present, v) }
 
-// length returns the length of an array; it reports false for anything else, and if the evaluation has ended.
-func (m *machine) length(at *site, v opaque.Value) (int, bool) {
-	n, isArray, err := m.asks.At(&at.Position).Length(v)
-	return n, isArray && !m.ended(err)
+// keys returns the keys of an array or object that stays opaque; it reports false for any other value, and if the
+// evaluation has ended.
+func (m *machine) keys(at *site, v opaque.Value) ([]opaque.Value, bool) {
+	keys, ok, err := m.asks.At(&at.Position).Keys(v)
+	return keys, ok && !m.ended(err)
 }
 
 // input returns what stands at a path of the input.

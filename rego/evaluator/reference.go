@@ -126,10 +126,7 @@ func (s scope) enumerate(from source, operands []*ast.Term, want source, get *op
 	if len(rest) == 0 {
 		e.want = want.expr
 	}
-	e.at = s.site(Elements, from.from)
-	if e.forces() {
-		e.at = s.eachSite(Whole, e.forced(from, want))
-	}
+	e.at = e.site(s, from, want)
 	s.several = true
 	e.following = s.match(operand, source{expr: s.slotValue(e.key), present: true, from: from.from.key(), enumerated: true}, func(s scope) step {
 		return s.operands(source{expr: s.slotValue(e.value), present: true, from: from.from.part(), enumerated: true}, rest, want, get, next)

@@ -3,12 +3,13 @@ package evaluator
 import "understudy/rego/opaque"
 
 // results are what the bodies of a function, or of a rule with keys, were worth in an evaluation, by their
-// arguments. OPA takes what a function was worth for 1 if it is called with 1.0, which it may tell apart.
-// So where numbers are written in an unusual way OPA has to be asked (see usual), whatever it was called with
-// before: what was called before may be different in another evaluation, since constants are worked out once
-// for all. An argument that has one value in an evaluation needs no such question.
+// arguments. OPA takes what a function was worth for 1 if it is called with 1.0, which it may tell apart: see
+// [function.apart], and usual for keys. An argument that has one value in an evaluation needs no such question.
 type results struct {
 	table[result]
+	// calls are the arguments of the table, in their order, and unusual says that some have numbers in an unusual form.
+	calls   [][]opaque.Value
+	unusual bool
 }
 
 // result is one value, and whether another request may have another one.
@@ -32,6 +33,7 @@ func (r *results) evaluated(m *machine, args []opaque.Value, evaluate func() (op
 		return opaque.Value{}, false
 	}
 	r.add(args, result{value, m.asks.Uses() != uses})
+	r.calls = append(r.calls, args)
 	return value, true
 }
 

@@ -17,8 +17,8 @@ type CauseKind string
 const (
 	// Whole means: a value is forced, so each value is another request to the policy.
 	Whole CauseKind = "whole"
-	// Elements means: a value is gone through. A short array is asked for its length, and any other value is
-	// forced.
+	// Elements means: a value is gone through. A short array is asked for its length, and a small object for its
+	// keys. Any other value is forced.
 	Elements CauseKind = "elements"
 	// Asked means: a question with few answers is asked about a value.
 	Asked CauseKind = "asked"
@@ -77,6 +77,8 @@ type note struct {
 	of       []origin
 	// text is the expression, for values that have no other name.
 	text string
+	// element is a collection, of which the value is learned only if it is a set; nil if it is learned anyway.
+	element origin
 }
 
 // nowhere is the site of what is asked about values that are of no request.
@@ -169,6 +171,11 @@ type causes struct {
 
 // add adds the causes of a note.
 func (c *causes) add(p *site, n note) {
+	if n.element != nil {
+		if of := c.known.of(n.element); of.opaque && !of.computed && !of.table {
+			return // values of requests are no sets
+		}
+	}
 	all, variable, computed := c.valuesOf(n)
 	if f := n.function; f != nil && f.Clock && computed {
 		c.note(p, ClockWhole, f.Name)

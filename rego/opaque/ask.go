@@ -73,6 +73,8 @@ func (e *Evaluation) Test(test *Test, a Value) (Truth, error) {
 		return e.run(test, a.term, nil, true), nil
 	case a.isComposite():
 		return e.testComposite(test, a)
+	case a.isRoot() && test != Usual:
+		return e.testInput(test), nil
 	case !e.recorder.on:
 		return e.peek(test, a, Value{})
 	case a.isRoot() || e.recorder.full():
@@ -84,32 +86,14 @@ func (e *Evaluation) Test(test *Test, a Value) (Truth, error) {
 	return e.askTest(test, a, Value{})
 }
 
-// Length returns the length of an array; it reports false if a value is none, or not there.
-func (e *Evaluation) Length(v Value) (int, bool, error) {
-	e.use(v)
-	v = e.Known(v)
-	if v.isComposite() {
-		return v.length(), v.from.function == withElement, nil
+// testInput tests the whole input. Each request of a program has one, so nothing is learned, or what is learned is
+// of no use for a request.
+func (e *Evaluation) testInput(test *Test) Truth {
+	if e.source.Exists() {
+		return Yes
 	}
-	var q *Question
-	if v.opaque() && e.recorder.on && !v.isRoot() && !e.recorder.full() {
-		q = e.vocabulary.question(questionKey{kind: askLength, a: v})
-	}
-	var answer Answer
-	if q != nil {
-		found, err := e.ask(q)
-		if err != nil {
-			return 0, false, err
-		}
-		answer = found.answer
-	} else {
-		content, err := e.Force(v)
-		if err != nil {
-			return 0, false, err
-		}
-		answer = lengthAnswer(content)
-	}
-	return int(answer[0]) - 1, answer[0] > 0, nil
+	e.Abandon()
+	return test.absent
 }
 
 // use counts a look at a value.

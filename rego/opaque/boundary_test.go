@@ -22,7 +22,7 @@ import (
 func TestOtherPackagesSeeNoContent(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[opaque.Value](): "AsConstant Equals FromTable Hash IsConstant IsNone Known Same",
-		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Array Ask At Builtins Derive End Force Input Known Length LookUp Made Object Record " +
+		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Array Ask At Builtins Derive End Entry Force Input Keys Known LookUp Made Object Record " +
 			"Test Timed Use Uses",
 		reflect.TypeFor[*opaque.Question]():   "Bytes Common Same String",
 		reflect.TypeFor[*opaque.Test]():       "",

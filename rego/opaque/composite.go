@@ -112,6 +112,19 @@ func (v Value) length() (n int) {
 	return n
 }
 
+// keys returns the keys of a composite, in their order.
+func (v Value) keys() []Value {
+	keys := make([]Value, v.length())
+	for i := len(keys) - 1; i >= 0; i-- {
+		keys[i] = Constant(ast.InternedTerm(i))
+		if v.from.function == withEntry {
+			keys[i] = v.from.operands[1]
+		}
+		v = v.before()
+	}
+	return keys
+}
+
 // compositeText is how Rego writes a composite.
 func (v Value) compositeText() string {
 	format, parts := "[%s]", []string{}

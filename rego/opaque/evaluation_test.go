@@ -65,8 +65,7 @@ func TestWhatIsOfOneRequest(t *testing.T) {
 		"a comparison of everything": {func(v *opaque.Vocabulary, e *opaque.Evaluation) {
 			_, _ = e.Ask(opaque.Equal, rootOf(t, v, e), less)
 		}, true},
-		"whether there is anything": {func(v *opaque.Vocabulary, e *opaque.Evaluation) { _, _ = e.Test(opaque.Holds, rootOf(t, v, e)) }, true},
-		"the length of everything":  {func(v *opaque.Vocabulary, e *opaque.Evaluation) { _, _, _ = e.Length(rootOf(t, v, e)) }, true},
+		"whether there is anything": {func(v *opaque.Vocabulary, e *opaque.Evaluation) { _, _ = e.Test(opaque.Holds, rootOf(t, v, e)) }, false},
 		"the clock":                 {func(_ *opaque.Vocabulary, e *opaque.Evaluation) { force(t, e, clockOf(t, e, "")) }, true},
 		"the clock, divided":        {func(_ *opaque.Vocabulary, e *opaque.Evaluation) { force(t, e, clockOf(t, e, "1000")) }, true},
 		"made of the clock": {func(_ *opaque.Vocabulary, e *opaque.Evaluation) {
@@ -128,7 +127,7 @@ func TestUses(t *testing.T) {
 		"a test of one":           {func(_ *opaque.Vocabulary, e *opaque.Evaluation) { _, _ = e.Test(opaque.Holds, number) }, true},
 		"a comparison with one":   {func(_ *opaque.Vocabulary, e *opaque.Evaluation) { _, _ = e.Ask(opaque.Equal, one, number) }, true},
 		"a comparison of one":     {func(_ *opaque.Vocabulary, e *opaque.Evaluation) { _, _ = e.Ask(opaque.Equal, number, one) }, true},
-		"the length of one":       {func(_ *opaque.Vocabulary, e *opaque.Evaluation) { _, _, _ = e.Length(number) }, true},
+		"the keys of one":         {func(_ *opaque.Vocabulary, e *opaque.Evaluation) { _, _, _ = e.Keys(number) }, true},
 		"what is made of one":     {func(_ *opaque.Vocabulary, e *opaque.Evaluation) { derive(t, e, divide, one, number) }, true},
 		"something else":          {func(_ *opaque.Vocabulary, e *opaque.Evaluation) { e.Use() }, true},
 		"a constant":              {func(_ *opaque.Vocabulary, e *opaque.Evaluation) { force(t, e, one) }, false},
@@ -234,8 +233,7 @@ func TestTheBudgetOfQuestions(t *testing.T) {
 			_, err := e.Ask(opaque.LessThan, x, y)
 			return err
 		},
-		"a test":   func(e *opaque.Evaluation, x, _ opaque.Value) error { _, err := e.Test(opaque.Present, x); return err },
-		"a length": func(e *opaque.Evaluation, x, _ opaque.Value) error { _, _, err := e.Length(x); return err },
+		"a test": func(e *opaque.Evaluation, x, _ opaque.Value) error { _, err := e.Test(opaque.Present, x); return err },
 	} {
 		v := opaque.NewVocabulary()
 		record := func(a, b int) (asked, contents []opaque.Entry) {
@@ -299,7 +297,6 @@ func TestLongRecordsAreOfNoUse(t *testing.T) {
 	}
 	for name, learn := range map[string]func(e *opaque.Evaluation, y opaque.Value) error{
 		"a content":    func(e *opaque.Evaluation, y opaque.Value) error { _, err := e.Force(y); return err },
-		"a length":     func(e *opaque.Evaluation, y opaque.Value) error { _, _, err := e.Length(y); return err },
 		"a comparison": func(e *opaque.Evaluation, y opaque.Value) error { _, err := e.Ask(opaque.LessThan, y, y); return err },
 		"a test":       func(e *opaque.Evaluation, y opaque.Value) error { _, err := e.Test(opaque.Holds, y); return err },
 	} {

@@ -1,6 +1,7 @@
 package opaque
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -18,8 +19,8 @@ const (
 	askTest kind = iota
 	// askTexts asks which of all texts of a test fulfil it with a value.
 	askTexts
-	// askLength asks for the length of an array.
-	askLength
+	// askKeys asks for the keys of an object, or how many elements an array has.
+	askKeys
 	// askContent asks for the content.
 	askContent
 	// askSeal asks for all of which what stands at a sealed path is made.
@@ -98,7 +99,7 @@ type Answer [2]uint64
 const (
 	answerTruth = 1 + iota
 	answerAbsent
-	answerLength
+	answerKeys
 	answerStable
 	answerPlace
 )
@@ -165,8 +166,8 @@ func (e *Evaluation) answer(q *Question) (out answered, err error) {
 	switch q.kind {
 	case askContent:
 		out.answer = e.contentAnswer(q.a, a)
-	case askLength:
-		out.answer = lengthAnswer(a)
+	case askKeys:
+		out.answer = e.keysAnswer(a)
 	case askTexts:
 		out = e.textsAnswer(q, a)
 	default:
@@ -209,15 +210,6 @@ func (e *Evaluation) textsAnswer(q *Question, content *ast.Term) (out answered) 
 		return answered{matches: found, answer: Answer{1 + uint64(found[0]), answerPlace}}
 	}
 	return answered{matches: found, answer: e.hashed(found.form)}
-}
-
-func lengthAnswer(content *ast.Term) Answer {
-	if content != nil {
-		if array, ok := content.Value.(*ast.Array); ok {
-			return Answer{1 + uint64(array.Len()), answerLength}
-		}
-	}
-	return Answer{0, answerLength}
 }
 
 // contentAnswer is what stands for a content.
@@ -282,6 +274,11 @@ func appendTerm(b []byte, t *ast.Term) []byte {
 		return b
 	}
 	panic(fmt.Sprintf("opaque: a content of the type %T", t.Value))
+}
+
+// Identical reports whether two terms are written alike, with all digits of their numbers.
+func Identical(a, b *ast.Term) bool {
+	return a == b || bytes.Equal(appendTerm(nil, a), appendTerm(nil, b))
 }
 
 func appendText(b []byte, text string) []byte {

@@ -10,6 +10,8 @@ import (
 // Source is the request as evaluations and look-ups ask for it. It is used by one goroutine at a
 // time.
 type Source interface {
+	// Exists reports whether there is an input. It is an object then.
+	Exists() bool
 	// At returns what stands at a path of the input; nil if nothing does. It is the same at each call,
 	// and what stands at a longer path is a part of it. The error ends the evaluation.
 	At(p *Path) (*ast.Term, error)
@@ -68,6 +70,9 @@ func (p *Path) Located(locate func(*Path) any) any {
 
 // Document is a request of which the input document is there.
 type Document struct{ Root ast.Value }
+
+// Exists is of [Source].
+func (d Document) Exists() bool { return d.Root != nil }
 
 // At is of [Source].
 func (d Document) At(p *Path) (*ast.Term, error) {

@@ -16,8 +16,8 @@ func (q *Question) String() string {
 	switch q.kind {
 	case askContent:
 		return "the content of " + q.a.text()
-	case askLength:
-		return "the length of " + q.a.text()
+	case askKeys:
+		return "the keys of " + q.a.text()
 	case askSeal:
 		return "the text that has " + q.a.text()
 	case askTexts:
@@ -62,6 +62,8 @@ func (v Value) text() string {
 		return (append(ast.Ref{ast.InputRootDocument}, v.from.path.Keys...)).String()
 	case v.isComposite():
 		return v.compositeText()
+	case v.from.function == getAt:
+		return getAt.Text(v.from.operands[0].text(), "_")
 	}
 	operands := make([]string, v.from.function.Arity)
 	for i := range operands {

@@ -120,7 +120,7 @@ func sentence(kind rego.CauseKind, what, places string) string {
 		}
 		return fmt.Sprintf("%s in %s is compared: that is asked for each request, with its own time.", what, places)
 	case rego.CauseElements:
-		return fmt.Sprintf("%s is gone through in %s: an array of up to 16 elements is asked for its length and for what the rules ask of each, anything else for whole.", what, places)
+		return fmt.Sprintf("%s is gone through in %s: an array of up to 16 elements is asked for its length, an object of up to 64 entries for its keys, and both for what the rules ask of each. Anything else is asked for whole.", what, places)
 	case rego.CauseRead:
 		return fmt.Sprintf("A part of %s is asked for in %s: then all of its text counts, and each text that was not seen before is evaluated.", what, places)
 	}

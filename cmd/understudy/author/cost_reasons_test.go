@@ -46,7 +46,7 @@ func TestReasonsAreOfThePolicy(t *testing.T) {
 			"A part of input.parsed_query is asked for in a.rego:3: then all of its text counts, and each text that was not seen before is evaluated.",
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `some x in input.l; x == "a"`, []string{
-			"input.l is gone through in a.rego:3: an array of up to 16 elements is asked for its length and for what the rules ask of each, anything else for whole.", advice,
+			"input.l is gone through in a.rego:3: an array of up to 16 elements is asked for its length, an object of up to 64 entries for its keys, and both for what the rules ask of each. Anything else is asked for whole.", advice,
 			"The policy only finds out something about input.l[_] (a.rego:3): values that it cannot distinguish share a decision.",
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `input.a == "x"; startswith(input.b, "y")`, []string{
