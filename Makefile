@@ -93,7 +93,7 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=10s)
 	@.ci/fuzz $(or $(FUZZTIME),10s)
 
 soak: ## Compare random policies with OPA's decisions for a long while (SOAK=1h)
-	go test ./rego -run '^TestTheEvaluatorIsRego$$' -count=1 -timeout 0 -v -soak $(or $(SOAK),1h)
+	go test ./rego -run '^(TestTheEvaluatorIsRego|TestTheEvaluatorCostsNoMoreThanOPA|TestLargeValuesCostNoMoreThanWithOPA)$$' -count=1 -timeout 0 -v -soak $(or $(SOAK),1h)
 
 bench: ## Measure the cost of a check, in two minutes; BENCH='--policy rbac' for less
 	@go -C cmd/authzbench build -o ../../bin/authzbench .
