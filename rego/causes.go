@@ -26,18 +26,19 @@ const (
 )
 
 // Causes returns the places that explain what evaluations of the rule at path, one of Source.Paths, cost: where
-// they ask or force what of a request; or, if they are OPA's, the forms for which they are.
+// they ask or force what of a request, and the forms for which they are left to OPA.
 func (p *Program) Causes(path string) []Cause {
 	q := p.queries[path]
+	out := slices.Clone(q.unsupported)
 	if q.compiled != nil {
-		return q.compiled.Causes()
+		out = append(out, q.compiled.Causes()...)
 	}
-	return slices.SortedFunc(slices.Values(q.unsupported), Cause.Compare)
+	slices.SortStableFunc(out, Cause.Compare)
+	return out
 }
 
-// Interpreted returns the forms for which the rule at path, one of Source.Paths, is evaluated by
-// OPA's interpreter alone, which takes several times as long: the rule can reach them, and our evaluator
-// does not know them. There are none if it is evaluated by ours.
+// Interpreted returns the forms that our evaluator does not know, and that the rule at path, one of Source.Paths,
+// can reach. An evaluation that comes to one is left to OPA's interpreter, which takes several times as long.
 func (p *Program) Interpreted(path string) []Cause {
 	out := slices.Clone(p.queries[path].unsupported)
 	for i, c := range out {

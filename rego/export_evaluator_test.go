@@ -21,7 +21,7 @@ type walk struct {
 }
 
 // EvalCompiled evaluates a path by the evaluator alone. It returns the forms for which a path
-// has no compiled query. The error says as well that a record breaks a promise: that the
+// has no compiled query at all. The error says as well that a record breaks a promise: that the
 // evaluation is the same whether it is recorded, that the answers of a look-up are its own, that what follows
 // after some answers is always the same, and that the causes have all places that asked.
 func EvalCompiled(p *Program, path string, input Input, now time.Time) (result Result, unsupported []Cause, err error) {

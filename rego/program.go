@@ -39,8 +39,8 @@ type query struct {
 	ref  ast.Ref
 	// reach is what its evaluations can come to.
 	reach *reach
-	// compiled evaluates it; nil if it can reach forms that the evaluator does not know, which
-	// are unsupported.
+	// compiled evaluates it; nil if the evaluator cannot begin to. Unsupported are the forms that it can reach and
+	// does not know.
 	compiled    *evaluator.Query
 	unsupported []Cause
 }
@@ -94,7 +94,8 @@ func (p *Program) References(path string) []Reference {
 	return nil
 }
 
-// Evaluates reports whether the rule at path, one of Source.Paths, is evaluated by our evaluator.
+// Evaluates reports whether the rule at path, one of Source.Paths, is evaluated by our evaluator, as long as that
+// comes to none of the forms of [Program.Interpreted].
 func (p *Program) Evaluates(path string) bool { return p.queries[path].compiled != nil }
 
 // Has reports whether the rule at path can be evaluated: it is one of Source.Paths, or

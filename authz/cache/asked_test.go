@@ -82,11 +82,11 @@ default allow := false
 allow if {
 	input.attributes.request.http.method == "GET"
 	lower(input.attributes.request.http.path) == upper(input.attributes.request.http.host)
-	count(input.attributes.request.http.path) > 3
+	json.marshal(input.attributes.request.http.path) != ""
 }
 allow if {
 	input.attributes.request.http.method == "DELETE"
-	time.weekday(time.now_ns()) == "Tuesday"
+	json.marshal(time.now_ns()) == "Tuesday"
 }
 `},
 	})

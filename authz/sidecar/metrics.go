@@ -170,7 +170,7 @@ func observePolicies(meter metric.Meter, s *Sidecar) error {
 		return err
 	}
 	interpreted, err := meter.Int64ObservableGauge("understudy.policies.interpreted",
-		metric.WithDescription("1 for each live policy of which OPA's interpreter evaluates a rule, because that has a form which the "+
+		metric.WithDescription("1 for each live policy of which OPA's interpreter evaluates some requests, because a rule has a form which the "+
 			"evaluator does not know: understudy explain-cost names it."))
 	if err != nil {
 		return err

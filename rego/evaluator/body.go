@@ -14,8 +14,10 @@ func (s scope) expressions(all ast.Body, next then) step {
 	return s.expression(all[0], func(s scope) step { return s.expressions(all[1:], next) })
 }
 
-// expression compiles one expression, and what follows it.
-func (s scope) expression(e *ast.Expr, next then) step {
+// expression compiles one expression, and what follows it. An evaluation that comes to one with a form that is not
+// known is left to OPA.
+func (s scope) expression(e *ast.Expr, next then) (out step) {
+	defer s.recoverForm(func(*Cause) { out = func(f *frame) signal { return f.m.giveUp(ErrUndecided) } })
 	if e.Location != nil {
 		s.at = e.Location
 	}

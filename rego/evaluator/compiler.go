@@ -44,8 +44,10 @@ func (c *Compiler) newIndex() int {
 // definition is what documents have in common.
 type definition struct {
 	id int
-	// problem is the first form in the rules that is not known.
-	problem *Cause
+	// problems are the forms in the rules that are not known. An evaluation that comes to one is left to OPA.
+	problems []*Cause
+	// unusable is one of them for which there are no closures at all; nil if there is none.
+	unusable *Cause
 	// needs are the documents to which the rules refer.
 	needs []document
 	// sites are where something is learned, and outcome where the values come from.
@@ -184,16 +186,20 @@ func (b *body) unsupported(form string) { unsupported(b.at, Interpreted, form) }
 // compiled calls a function that compiles the rules of a document, and notes a form that is
 // not known.
 func (d *definition) compiled(compile func()) {
-	defer func() {
-		switch problem := recover().(type) {
-		case nil:
-		case *Cause:
-			d.problem = problem
-		default:
-			panic(problem)
-		}
-	}()
+	defer d.recoverForm(func(problem *Cause) { d.unusable = problem })
 	compile()
+}
+
+// recoverForm is deferred: it calls a function with the form that ended a compilation, and notes it.
+func (d *definition) recoverForm(ended func(*Cause)) {
+	switch problem := recover().(type) {
+	case nil:
+	case *Cause:
+		d.problems = append(d.problems, problem)
+		ended(problem)
+	default:
+		panic(problem)
+	}
 }
 
 // visit calls a function for a definition and all that it needs, each once.

@@ -69,7 +69,14 @@ func (d *function) call(f *frame, at *site, args []opaque.Value) opaque.Value {
 	if !d.apart(f.m, at, by, args) {
 		return opaque.Value{}
 	}
-	value, _ := by.evaluated(f.m, args, func() (opaque.Value, bool) { return d.valueOf(d.rules, f.m, args) })
+	if value, ok := by.known(f.m, args); ok {
+		return value
+	}
+	value, ok := d.valueOf(d.rules, f.m, args)
+	if !ok || f.m.err != nil {
+		return opaque.Value{}
+	}
+	by.store(f.m, args, value, uses)
 	if f.m.asks.Uses() == uses && !d.constant.Load() {
 		d.constant.Store(true)
 	}
@@ -90,18 +97,18 @@ func (d *function) apart(m *machine, at *site, by *results, args []opaque.Value)
 	if usual && !by.unusual || m.err != nil {
 		return m.err == nil
 	}
-	if by.unusual = by.unusual || !usual; d.constant.Load() || len(by.calls) > mostApart {
+	if by.unusual = by.unusual || !usual; d.constant.Load() || len(by.entries) > mostApart {
 		m.giveUp(ErrUndecided)
 		return false
 	}
 	m.asks.Use() // so that no constant has such a call in it
 	content, ok := d.varying(m, at, args)
-	for _, call := range by.calls {
+	for _, call := range by.entries {
 		if !ok {
 			return false
 		}
 		var other []*ast.Term
-		if other, ok = d.varying(m, at, call); ok && !writtenAlike(content, other) {
+		if other, ok = d.varying(m, at, call.terms); ok && !writtenAlike(content, other) {
 			m.giveUp(ErrUndecided)
 		}
 	}

@@ -60,6 +60,12 @@ type memo struct {
 	by results
 }
 
+// reset forgets all that is known.
+func (d *memo) reset() {
+	d.known, d.value, d.by.unusual = false, opaque.Value{}, false
+	d.by.reset()
+}
+
 // frame has the variables of one body, and of all closures in it.
 type frame struct {
 	m    *machine

@@ -154,13 +154,18 @@ func (s scope) entry(d *partial, operand *ast.Term) source {
 		if !f.m.usual(at, k) {
 			return opaque.Value{}
 		}
-		value, _ := known.by.evaluated(f.m, args, func() (opaque.Value, bool) {
-			value, ok := d.valueOf(d.keyed, f.m, args)
-			if !value.IsNone() && d.isSet {
-				value = k
-			}
-			return value, ok
-		})
+		if value, ok := known.by.known(f.m, args); ok {
+			return value
+		}
+		uses := f.m.asks.Uses()
+		value, ok := d.valueOf(d.keyed, f.m, args)
+		if !ok || f.m.err != nil {
+			return opaque.Value{}
+		}
+		if !value.IsNone() && d.isSet {
+			value = k
+		}
+		known.by.store(f.m, args, value, uses)
 		return value
 	}}
 }

@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -21,8 +22,8 @@ type Query struct {
 	pool sync.Pool
 }
 
-// Compile compiles what a path can reach. If that has forms that are not known, there is no query,
-// but the first of them in each rule.
+// Compile compiles what a path can reach. It also returns the forms in it that are not known: an evaluation that
+// comes to one ends with [ErrUndecided]. The query is nil if each would.
 func (c *Compiler) Compile(ref ast.Ref) (*Query, []Cause) {
 	def := &definition{}
 	var at *ast.Location
@@ -37,16 +38,22 @@ func (c *Compiler) Compile(ref ast.Ref) (*Query, []Cause) {
 			return nil
 		})
 	})
-	var unknown []Cause
-	def.visit(make(map[*definition]bool), func(d *definition) {
-		if d.problem != nil {
-			unknown = append(unknown, *d.problem)
+	if def.unusable != nil {
+		q = nil
+	}
+	return q, def.unknown()
+}
+
+// unknown returns the forms that are not known in what the definition can reach, each once.
+func (d *definition) unknown() (out []Cause) {
+	d.visit(make(map[*definition]bool), func(d *definition) {
+		for _, p := range d.problems {
+			if !slices.Contains(out, *p) {
+				out = append(out, *p)
+			}
 		}
 	})
-	if len(unknown) > 0 {
-		return nil, unknown
-	}
-	return q, nil
+	return out
 }
 
 // Eval evaluates the path, with what an evaluation has of a request and the clock. The value is nil
@@ -83,7 +90,9 @@ func (q *Query) machine() *machine {
 
 // release empties a machine, so that it keeps nothing of a request, and keeps it.
 func (q *Query) release(m *machine) {
-	clear(m.documents)
+	for i := range m.documents {
+		m.documents[i].reset()
+	}
 	clear(m.indexes)
 	clear(m.outputs[:cap(m.outputs)])
 	m.outputs, m.asks, m.cancel, m.err = m.outputs[:0], nil, nil, nil

@@ -206,4 +206,9 @@ func (s scope) ruleReference(node *ast.TreeNode, ref ast.Ref, position int, want
 }
 
 // need notes that a document is needed.
-func (s scope) need(d document) { s.needs = append(s.needs, d) }
+func (s scope) need(d document) {
+	s.needs = append(s.needs, d)
+	if problem := d.reached().unusable; problem != nil {
+		panic(problem)
+	}
+}

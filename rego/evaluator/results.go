@@ -7,8 +7,7 @@ import "understudy/rego/opaque"
 // [function.apart], and usual for keys. An argument that has one value in an evaluation needs no such question.
 type results struct {
 	table[result]
-	// calls are the arguments of the table, in their order, and unusual says that some have numbers in an unusual form.
-	calls   [][]opaque.Value
+	// unusual says that some arguments have numbers in an unusual form.
 	unusual bool
 }
 
@@ -18,23 +17,19 @@ type result struct {
 	used  bool
 }
 
-// evaluated returns the value for some arguments, which is worked out once in an evaluation. It keeps the
-// arguments. The second result is false if the evaluation has ended.
-func (r *results) evaluated(m *machine, args []opaque.Value, evaluate func() (opaque.Value, bool)) (opaque.Value, bool) {
-	if known, ok := r.find(args); ok {
-		if known.used {
-			m.asks.Use()
-		}
-		return known.value, true
+// known returns what is known for some arguments, and whether anything is.
+func (r *results) known(m *machine, args []opaque.Value) (opaque.Value, bool) {
+	known, ok := r.find(args)
+	if known.used {
+		m.asks.Use()
 	}
-	uses := m.asks.Uses()
-	value, ok := evaluate()
-	if !ok || m.err != nil {
-		return opaque.Value{}, false
-	}
+	return known.value, ok
+}
+
+// store stores the value for some arguments, and keeps these. Uses is how often the evaluation had looked at the request
+// before it worked the value out.
+func (r *results) store(m *machine, args []opaque.Value, value opaque.Value, uses int) {
 	r.add(args, result{value, m.asks.Uses() != uses})
-	r.calls = append(r.calls, args)
-	return value, true
 }
 
 // usual reports whether all numbers in a value are in their usual form, and else ends the evaluation.

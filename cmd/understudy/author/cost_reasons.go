@@ -109,9 +109,9 @@ func placesOf(causes []rego.Cause, kind rego.CauseKind) (order []string, places 
 func sentence(kind rego.CauseKind, what, places string) string {
 	switch kind {
 	case rego.CauseInterpreted:
-		return fmt.Sprintf("OPA's interpreter evaluates the rule, which takes several times as long, because of %s in %s.", what, places)
+		return fmt.Sprintf("A request for which %s in %s is evaluated is left to OPA's interpreter: that takes several times as long, and its decision is not cached.", what, places)
 	case rego.CauseImpure:
-		return fmt.Sprintf("%s in %s is no function of its operands, so OPA's interpreter evaluates the rule.", what, places)
+		return fmt.Sprintf("%s in %s is no function of its operands, so a request for which it is called is left to OPA's interpreter, and its decision is not cached.", what, places)
 	case rego.CauseClockWhole:
 		return fmt.Sprintf("%s in %s is used for more than to compare it with a part of the request or of a token: a decision that was made with it is not cached.", what, places)
 	case rego.CauseClockAsked:

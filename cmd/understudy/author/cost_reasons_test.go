@@ -17,6 +17,7 @@ var regoRule = &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_Rego{Rego: &admin
 func TestReasonsAreOfThePolicy(t *testing.T) {
 	const notCached = "So no decision is cached: each request is evaluated."
 	const advice = "Where a comparison with texts of the policy or its data is enough (==, startswith, in with an array), write that: values that it cannot distinguish share a decision."
+	const nothingWhole = "No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached."
 	service := &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_ExternalService{ExternalService: &adminpb.ExternalServiceFilter{EndpointUrl: "https://usage.example.com"}}}
 	for _, c := range []struct {
 		rules []*adminpb.PolicyRule
@@ -28,20 +29,20 @@ func TestReasonsAreOfThePolicy(t *testing.T) {
 			"Each request is evaluated and waits for an answer: external services are asked by 1 of the rules.", notCached,
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `input.a == "x" with input.a as "y"`, []string{
-			"OPA's interpreter evaluates the rule, which takes several times as long, because of with in a.rego:3.", notCached,
+			"A request for which with in a.rego:3 is evaluated is left to OPA's interpreter: that takes several times as long, and its decision is not cached.", nothingWhole,
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `rand.intn("x", 2) == 1; rand.intn("y", 2) == 1`, []string{
-			"rand.intn in a.rego:3 is no function of its operands, so OPA's interpreter evaluates the rule.", notCached,
+			"rand.intn in a.rego:3 is no function of its operands, so a request for which it is called is left to OPA's interpreter, and its decision is not cached.", nothingWhole,
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, "count(object.keys(input)) > 1", []string{
 			"The whole request is asked for in a.rego:3: a decision on what was asked there is not cached. Name the parts that the rule needs.", advice,
 		}},
-		{[]*adminpb.PolicyRule{regoRule}, "count(input.a) > 1; input.b < time.now_ns()", []string{
+		{[]*adminpb.PolicyRule{regoRule}, `json.marshal(input.a) != ""; input.b < time.now_ns()`, []string{
 			"input.a may be asked for whole in a.rego:3: then each value that was not seen before is evaluated.", advice,
 			"time.now_ns in a.rego:3 is compared: that is asked for each request, with its own time.",
 			"The policy only finds out something about input.b (a.rego:3): values that it cannot distinguish share a decision.",
 		}},
-		{[]*adminpb.PolicyRule{regoRule}, `time.weekday(time.now_ns()) == "Monday"; input.parsed_query.a[0] == "x"`, []string{
+		{[]*adminpb.PolicyRule{regoRule}, `json.marshal(time.now_ns()) != ""; input.parsed_query.a[0] == "x"`, []string{
 			"time.now_ns in a.rego:3 is used for more than to compare it with a part of the request or of a token: a decision that was made with it is not cached.",
 			"A part of input.parsed_query is asked for in a.rego:3: then all of its text counts, and each text that was not seen before is evaluated.",
 		}},

@@ -24,7 +24,7 @@ func (c *Client) noteInterpreted(ctx context.Context, p *adminpb.Policy) {
 		places = append(places, fmt.Sprintf("%s (%s:%d)", cause.What, cause.File, cause.Row))
 	}
 	if len(places) > 0 {
-		fmt.Fprintf(c.Err, "note: OPA's interpreter evaluates this policy, which takes several times as long, because of %s\n",
+		fmt.Fprintf(c.Err, "note: requests that come to %s are evaluated by OPA's interpreter, which takes several times as long\n",
 			terminal.Line(strings.Join(places, ", ")))
 	}
 }
