@@ -56,11 +56,11 @@ var graph = map[string][]string{
 		"cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/credentials", "cmd/understudy/terminal",
 	},
 	"cmd/understudy/lifecycle":     {},
-	"cmd/understudy/port":          {"admin/access", "authz/diagnostics", "cmd/understudy/command"},                 // admin/access for when a caller is known
-	"cmd/understudy/port/certtest": {},                                                                              // certificates for tests
+	"cmd/understudy/port":          {"admin/access", "authz/diagnostics", "cmd/understudy/command"},                          // admin/access for when a caller is known
+	"cmd/understudy/port/certtest": {},                                                                                       // certificates for tests
 	"cmd/understudy/reportview":    {"admin/report", "admin/report/verdict", "admin/v1", "authz", "cmd/understudy/terminal"}, // admin/report for numbers as people read them, authz for the names of resources
-	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"},                                     // content for the numbers that a policy keeps
-	"cmd/understudy/scripts":       {},                                                                              // tests of the binary by scripts
+	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"},                                              // content for the numbers that a policy keeps
+	"cmd/understudy/scripts":       {},                                                                                       // tests of the binary by scripts
 	"cmd/understudy/storage": {
 		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", "authz/sidecar", // authz/sidecar for the file of the last policies
 		"cmd/understudy/command", "cmd/understudy/terminal",
@@ -118,9 +118,9 @@ var graph = map[string][]string{
 	},
 	"admin/policyfile/acl":                     {"admin/access"}, // roles as Chef's lists show them
 	"admin/policyfile/signature":               {},
-	"admin/policyfile/signature/signaturetest": {}, // signs, for tests
+	"admin/policyfile/signature/signaturetest": {},                                                 // signs, for tests
 	"admin/redisstore":                         {"admin", "admin/v1", "authz", "authz/background"}, // background for pauses
-	"admin/storetest":                          {"admin", "admin/v1", "authz", "cmd/testkit"}, // the contract of both stores; for tests
+	"admin/storetest":                          {"admin", "admin/v1", "authz", "cmd/testkit"},      // the contract of both stores; for tests
 	"authz":                                    {"admin/v1", "authz/diagnostics", "rego", "rego/change", "rego/explain", "rego/regotest"},
 	"authz/background":                         {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
 	"authz/cache":                              {"authz", "rego"},

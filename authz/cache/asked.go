@@ -52,7 +52,7 @@ type AskedQuestion struct {
 // What is of no use to another request is no question, but counted as one.
 const (
 	onceText  = "the clock itself, or the whole input: of no use to another request"
-	errorText = "an error in the evaluation: OPA decides"
+	errorText = "an error, or a form of Rego that only OPA evaluates"
 )
 
 // NewAsked returns a count for a policy that is recordable, in front of which there is a cache with room for

@@ -90,29 +90,31 @@ const mostApart = 64
 // alike. If they may not be, it ends the evaluation. Calls that depend on the program alone are made once for all
 // evaluations, so what they were made with is not known.
 func (d *function) apart(m *machine, at *site, by *results, args []opaque.Value) bool {
-	usual := true
-	for i, a := range d.args {
-		usual = usual && (!a.varies || m.test(at, opaque.Usual, args[i]))
-	}
-	if usual && !by.unusual || m.err != nil {
+	by.unusual = !d.usual(m, at, args) || by.unusual
+	if !by.unusual || m.err != nil {
 		return m.err == nil
-	}
-	if by.unusual = by.unusual || !usual; d.constant.Load() || len(by.entries) > mostApart {
-		m.giveUp(ErrUndecided)
-		return false
 	}
 	m.asks.Use() // so that no constant has such a call in it
 	content, ok := d.varying(m, at, args)
-	for _, call := range by.entries {
-		if !ok {
-			return false
-		}
-		var other []*ast.Term
-		if other, ok = d.varying(m, at, call.terms); ok && !writtenAlike(content, other) {
+	if ok && (d.constant.Load() || len(by.entries) > mostApart) {
+		m.giveUp(ErrUndecided)
+	}
+	for i := 0; i < len(by.entries) && m.err == nil; i++ {
+		if other, ok := d.varying(m, at, by.entries[i].terms); ok && !writtenAlike(content, other) {
 			m.giveUp(ErrUndecided)
 		}
 	}
-	return ok && m.err == nil
+	return m.err == nil
+}
+
+// usual reports whether the numbers in the arguments that vary are in their usual form.
+func (d *function) usual(m *machine, at *site, args []opaque.Value) bool {
+	for i, a := range d.args {
+		if a.varies && !m.test(at, opaque.Usual, args[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // varying returns the contents of the arguments that are not the same in all calls.

@@ -36,6 +36,9 @@ type facts struct {
 // variable reports whether the value is another one in another request.
 func (f facts) variable() bool { return f.opaque || f.raw || f.computed }
 
+// maybeSet reports whether the value may be a set: values of requests are none.
+func (f facts) maybeSet() bool { return !f.opaque || f.computed || f.table }
+
 // known reports whether the value can be nothing but what evaluations have computed.
 func (f facts) known() bool { return f.computed && !f.opaque && !f.raw && !f.position }
 

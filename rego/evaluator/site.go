@@ -171,10 +171,8 @@ type causes struct {
 
 // add adds the causes of a note.
 func (c *causes) add(p *site, n note) {
-	if n.element != nil {
-		if of := c.known.of(n.element); of.opaque && !of.computed && !of.table {
-			return // values of requests are no sets
-		}
+	if n.element != nil && !c.known.of(n.element).maybeSet() {
+		return
 	}
 	all, variable, computed := c.valuesOf(n)
 	if f := n.function; f != nil && f.Clock && computed {

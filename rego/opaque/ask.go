@@ -48,6 +48,11 @@ func (e *Evaluation) Ask(test *Test, a, b Value) (Truth, error) {
 	case !e.recorder.on:
 		return e.peek(test, a, b)
 	}
+	return e.askBoth(test, a, b)
+}
+
+// askBoth is Ask where what is learned of the values is written down.
+func (e *Evaluation) askBoth(test *Test, a, b Value) (Truth, error) {
 	if truth, ok, err := e.askBound(test, a, b); ok || err != nil {
 		return truth, err
 	}
@@ -67,10 +72,8 @@ func (e *Evaluation) Test(test *Test, a Value) (Truth, error) {
 	switch {
 	case a.IsNone():
 		return test.absent, nil
-	case test == Usual && a.IsConstant():
-		return e.vocabulary.usual(a.term), nil
 	case !a.opaque():
-		return e.run(test, a.term, nil, true), nil
+		return e.testKnown(test, a), nil
 	case a.isComposite():
 		return e.testComposite(test, a)
 	case a.isRoot() && test != Usual:
@@ -79,11 +82,18 @@ func (e *Evaluation) Test(test *Test, a Value) (Truth, error) {
 		return e.peek(test, a, Value{})
 	case a.isRoot() || e.recorder.full():
 		return e.forceBoth(test, a, Value{})
-	}
-	if divisor, isClock := a.clockDivisor(); isClock && (test != Usual || divisor == 1) {
+	case a.isClock(test == Usual):
 		return Yes, nil
 	}
 	return e.askTest(test, a, Value{})
+}
+
+// testKnown tests a known value.
+func (e *Evaluation) testKnown(test *Test, a Value) Truth {
+	if test == Usual && a.IsConstant() {
+		return e.vocabulary.usual(a.term)
+	}
+	return e.run(test, a.term, nil, true)
 }
 
 // testInput tests the whole input. Each request of a program has one, so nothing is learned, or what is learned is

@@ -36,7 +36,7 @@ func (c *clock) time() *ast.Term {
 // It reports false if the question is another one, or the outcome is near.
 func (e *Evaluation) clockTest(q *Question) (Truth, bool) {
 	less, ok := clockOrders[q.test]
-	if !ok || q.kind != askTest && q.kind != askBound {
+	if !ok {
 		return Undefined, false
 	}
 	value, divisor, swapped, ok := q.otherThanClock()
@@ -64,6 +64,9 @@ func (e *Evaluation) clockTest(q *Question) (Truth, bool) {
 // otherThanClock returns the value that is compared with the clock, and by what that is divided. Swapped says that
 // the clock is the first one. It reports false if neither is the clock.
 func (q *Question) otherThanClock() (value Value, divisor int64, swapped, ok bool) {
+	if q.kind != askTest && q.kind != askBound {
+		return value, 0, false, false
+	}
 	a, b := q.operands()
 	if divisor, ok = b.clockDivisor(); ok {
 		return a, divisor, false, true
@@ -94,6 +97,12 @@ func (v Value) clockDivisor() (int64, bool) {
 	}
 	n, ok := integer(by.term)
 	return n, ok && n > 0
+}
+
+// isClock reports whether the value is what the clock shows, divided or, if exact, not.
+func (v Value) isClock(exact bool) bool {
+	divisor, ok := v.clockDivisor()
+	return ok && (!exact || divisor == 1)
 }
 
 // integer returns a number that is written as an integer of at most 18 digits.

@@ -37,7 +37,7 @@ type pathCost struct {
 // The names are the label way of the metrics, in deploy/metrics.md.
 var paths = []struct{ name, means string }{
 	{"hit", "from the decision cache"},
-	{"miss", "evaluated, then cached"},
+	{"miss", "evaluated, and cached if it can be"},
 	{"not_cached", "evaluated, never cached"},
 	{"default", "no rules"},
 	{"failed", "an error or a deadline"},

@@ -77,8 +77,8 @@ func TestNoUTF8(t *testing.T) {
 				attribute.KeyValue{Key: "m", Value: attribute.MapValue(attribute.String("\xff", "\xff"))},
 				attribute.KeyValue{Key: "s", Value: attribute.SliceValue(attribute.StringValue("\xff"))})
 			logger.Emit(t.Context(), r)
+			e.close(t, testkit.Patience) // which exports what is no full batch
 			c.awaitRecords(t, 2)
-			e.close(t, testkit.Patience)
 			records := c.latest.GetResourceLogs()[0].GetScopeLogs()[0].GetLogRecords()
 			record := records[len(records)-1]
 			value := func(i int) *commonpb.AnyValue { return record.GetAttributes()[i].GetValue() }
