@@ -61,7 +61,7 @@ type asked struct{ Request }
 // Exists is of [opaque.Source].
 func (a asked) Exists() bool {
 	document, ok := a.Request.(documentRequest)
-	return !ok || document.Document.Exists()
+	return !ok || document.Exists()
 }
 
 // At is of [opaque.Source].

@@ -180,7 +180,7 @@ func (e *Evaluation) askBound(test *Test, a, b Value) (Truth, bool, error) {
 	if b.opaque() {
 		key.a, key.b, bound = Value{}, b, a
 	}
-	if !bound.isBound() || !(a.opaque() && a.from.raw || b.opaque() && b.from.raw) || e.recorder.full() {
+	if !bound.isBound() || !a.isRaw() && !b.isRaw() || e.recorder.full() {
 		return Undefined, false, nil
 	}
 	common := e.vocabulary.question(key)

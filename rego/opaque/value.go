@@ -63,6 +63,9 @@ func (v Value) Hash() int {
 	return v.term.Value.Hash()
 }
 
+// isRaw reports whether the value is what the clock shows, or computed from that.
+func (v Value) isRaw() bool { return v.opaque() && v.from.raw }
+
 func (v Value) opaque() bool { return v.from != nil && v.from != computed }
 
 // IsConstant reports whether the value belongs to the program.
