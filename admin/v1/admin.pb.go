@@ -5998,6 +5998,10 @@ func (x *UpdateDatasetRequest) GetValidateOnly() bool {
 }
 
 // Request for `DeleteDataset`.
+// (-- api-linter: core::0135::force-field=disabled
+//
+//	aip.dev/not-precedent: The versions of a dataset are kept with it until
+//	it is purged, and are no reason to refuse. --)
 type DeleteDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The name of the dataset.
@@ -6343,6 +6347,10 @@ func (x *DownloadDatasetRequest) GetVersion() string {
 }
 
 // Request for `RollbackDataset`.
+// (-- api-linter: core::0162::rollback-request-revision-id-field=disabled
+//
+//	aip.dev/not-precedent: A version is a resource of its own, and `name` is
+//	its name. --)
 type RollbackDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The name of the version.

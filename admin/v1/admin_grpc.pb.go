@@ -1276,13 +1276,21 @@ type DatasetsClient interface {
 	// version, as a whole or not at all. The result is a new version, which is
 	// current.
 	// (-- Imperative only. --)
+	// (-- api-linter: core::0134::synonyms=disabled
+	//
+	//	aip.dev/not-precedent: It applies a JSON Patch (RFC 6902), next to Update. --)
 	PatchDataset(ctx context.Context, in *PatchDatasetRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
 	// Gets the content of a dataset: of the current version, or of another one.
 	// Over REST the answer is the document itself. A client of gRPC raises its limit
 	// on what it receives: a document can have more than 4 MiB.
+	// (-- Imperative only. --)
 	// (-- api-linter: core::0136::http-method=disabled
 	//
 	//	aip.dev/not-precedent: It changes nothing, and a browser can follow it. --)
+	//
+	// (-- api-linter: core::0136::response-message-name=disabled
+	//
+	//	aip.dev/not-precedent: The answer over REST is the document itself. --)
 	DownloadDataset(ctx context.Context, in *DownloadDatasetRequest, opts ...grpc.CallOption) (*httpbody.HttpBody, error)
 	// Makes an earlier version of a dataset the current one again.
 	// (-- Imperative only. --)
@@ -1453,13 +1461,21 @@ type DatasetsServer interface {
 	// version, as a whole or not at all. The result is a new version, which is
 	// current.
 	// (-- Imperative only. --)
+	// (-- api-linter: core::0134::synonyms=disabled
+	//
+	//	aip.dev/not-precedent: It applies a JSON Patch (RFC 6902), next to Update. --)
 	PatchDataset(context.Context, *PatchDatasetRequest) (*longrunningpb.Operation, error)
 	// Gets the content of a dataset: of the current version, or of another one.
 	// Over REST the answer is the document itself. A client of gRPC raises its limit
 	// on what it receives: a document can have more than 4 MiB.
+	// (-- Imperative only. --)
 	// (-- api-linter: core::0136::http-method=disabled
 	//
 	//	aip.dev/not-precedent: It changes nothing, and a browser can follow it. --)
+	//
+	// (-- api-linter: core::0136::response-message-name=disabled
+	//
+	//	aip.dev/not-precedent: The answer over REST is the document itself. --)
 	DownloadDataset(context.Context, *DownloadDatasetRequest) (*httpbody.HttpBody, error)
 	// Makes an earlier version of a dataset the current one again.
 	// (-- Imperative only. --)
