@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/demo"
 )
 
@@ -126,6 +128,14 @@ func TestACommitOnATerminalIsCareful(t *testing.T) {
 		t.Fatalf("the check ended with %d:\n%s", code, out.String())
 	}
 	o.do("wait", tighter, "--require", "requests>=1,newly-denied<=1,changed>=0%")
+	testkit.Await(t, "the request is examined, so that the items stay as they are", func() bool {
+		var report struct{ PendingRequestCount json.Number }
+		_, text := o.r.call(t, "admin", "GET", policies+"/shop/experiments/tighter/report", "")
+		if err := json.Unmarshal([]byte(text), &report); err != nil {
+			t.Fatal(err)
+		}
+		return report.PendingRequestCount == "" || report.PendingRequestCount == "0"
+	})
 
 	code, stderr := o.answer("no", func() {}, "commit", tighter)
 	for _, want := range []string{
