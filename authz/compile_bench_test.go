@@ -19,10 +19,10 @@ func BenchmarkCompile(b *testing.B) {
 	}
 	accounts, rules := map[string]any{}, []any{}
 	for i := range 10_000 {
-		accounts[fmt.Sprintf("user-%05d", i)] = map[string]any{"suspended": i%50 == 49}
+		accounts[fmt.Sprintf("user-%05d", i)] = map[string]any{"suspended": i%50 == 49, "roles": []any{fmt.Sprintf("team-%03d", i%200)}}
 	}
 	for i := range 200 {
-		rules = append(rules, map[string]any{"role": fmt.Sprintf("team-%03d", i), "resource": fmt.Sprint(i % 10), "methods": []any{"GET", "POST"}})
+		rules = append(rules, map[string]any{"role": fmt.Sprintf("team-%03d", i), "resource": fmt.Sprint(i % 10), "method": "*"})
 	}
 	data, err := structpb.NewStruct(map[string]any{"accounts": accounts, "rules": rules})
 	if err != nil {

@@ -20,6 +20,7 @@ const (
 	CauseClockAsked = evaluator.ClockAsked
 	CauseClockWhole = evaluator.ClockWhole
 	CauseRead       = evaluator.Read
+	CauseNumbers    = evaluator.Numbers
 	CauseImpure     = evaluator.Impure
 	// CauseInterpreted is that of forms that are left to OPA.
 	CauseInterpreted = evaluator.Interpreted

@@ -32,7 +32,7 @@ type policySpec struct {
 }
 
 // policyNames are the policies in the order of the report.
-var policyNames = []string{"prefix", "rbac", "claims", "hs256", "rs256", "large", "list", "areas", "packages", "tenants", "owner", "quickstart"}
+var policyNames = []string{"prefix", "rbac", "claims", "hs256", "rs256", "large", "list", "areas", "packages", "tenants", "owner", "quickstart", "hours"}
 
 // newPolicy reads a policy and makes its data. The keys are those that sign the
 // traffic: policies that verify tokens have the matching secret or public key in their
@@ -49,6 +49,9 @@ func newPolicy(name string, k *keys) (policySpec, error) {
 	case "claims":
 		p.Claims = true
 		p.Data["permissions"] = permissions()
+	case "quickstart":
+		p.Algorithm, p.Verifies = hs256, true
+		p.Data["secret"] = k.secret
 	case "hs256":
 		p.Algorithm, p.Verifies = hs256, true
 		p.Data["permissions"], p.Data["secret"] = permissions(), k.secret
@@ -89,7 +92,8 @@ var candidates = map[string][2]string{
 	"packages":   {`data.areas.area_01.within`, "data.areas.area_01.within\n\tstartswith(http.path, \"/api/v1/orders/00000000000%d\")"},
 	"tenants":    {`input.parsed_path[2] in resources`, "input.parsed_path[2] in resources\n\tnot endswith(http.path, \"%d\")"},
 	"owner":      {`http.method == "GET"`, "http.method == \"GET\"\n\tnot endswith(http.path, \"%d\")"},
-	"quickstart": {`input.parsed_path[2] != "reports"`, "input.parsed_path[2] != \"reports\"\n\tnot endswith(http.path, \"%d\")"},
+	"quickstart": {`now < token.payload.exp`, "now < token.payload.exp\n\tnot endswith(http_request.path, \"%d\")"},
+	"hours":      {`http.method == "GET"`, "http.method == \"GET\"\n\tnot endswith(http.path, \"%d\")"},
 }
 
 // candidate returns the policy of experiment n. Up to ten of them differ from each
@@ -174,16 +178,18 @@ func rules() []any {
 	return out
 }
 
-// accounts :: user → what is known of the account; one in fifty is suspended. The first are the users of the traffic.
+// accounts :: user → its roles, and whether it is suspended, which one in fifty is. The first are the users of the traffic.
 func accounts() map[string]any {
+	r := rand.New(rand.NewPCG(9, 10))
 	out := make(map[string]any, memberCount)
 	for i := range memberCount {
-		out[userName(i)] = map[string]any{"suspended": i%50 == 49}
+		roles := []any{roleNames[min(r.IntN(8)/3, 2)], fmt.Sprintf("team-%03d", r.IntN(ruleCount))}
+		out[userName(i)] = map[string]any{"suspended": i%50 == 49, "roles": roles}
 	}
 	return out
 }
 
-// roleRules are as many rules as rules returns, each of a role. Most are of roles that nobody in the traffic has.
+// roleRules are as many rules as rules returns, each of a role. One in five is for all methods.
 func roleRules() []any {
 	r := rand.New(rand.NewPCG(5, 6))
 	out := make([]any, ruleCount)
@@ -192,7 +198,11 @@ func roleRules() []any {
 		if i%8 == 0 {
 			role = roleNames[i/8%len(roleNames)]
 		}
-		out[i] = map[string]any{"role": role, "resource": resources[r.IntN(len(resources))], "methods": []any{methods[r.IntN(len(methods))], "GET"}}
+		method := methods[r.IntN(len(methods))]
+		if i%5 == 0 {
+			method = "*"
+		}
+		out[i] = map[string]any{"role": role, "resource": resources[r.IntN(len(resources))], "method": method}
 	}
 	return out
 }

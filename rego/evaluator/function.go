@@ -154,10 +154,11 @@ func (s scope) callFunction(ref ast.Ref, terms []*ast.Term, next then) step {
 	}
 	s.need(d)
 	args, from := s.parts(terms[:d.arity]), s.originsOf(terms[:d.arity])
+	at := s.eachSite(Asked, from)
 	for i, o := range from {
 		d.args[i].pass(s.globalOf(terms[i]), o)
+		at.notes = append(at.notes, note{kind: Numbers, argument: d.args[i], of: []origin{o}, text: s.text()})
 	}
-	at := s.eachSite(Asked, from)
 	e := func(f *frame) opaque.Value {
 		values := make([]opaque.Value, len(args))
 		for i, a := range args {

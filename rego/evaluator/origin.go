@@ -2,9 +2,11 @@ package evaluator
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/types"
 
 	"understudy/rego/opaque"
 )
@@ -23,6 +25,8 @@ type facts struct {
 	opaque, computed bool
 	// position says that it may be a position in an array, which is known without having been computed.
 	position bool
+	// isText says that it can be nothing but a string, or a collection of strings.
+	isText bool
 	// root says that it may be the whole input, about which there are no questions.
 	root bool
 	// table says that it is looked up in what belongs to the program.
@@ -53,7 +57,24 @@ func computed(resolver) facts { return facts{computed: true} }
 // inputAt is the origin of what stands at a path of the input.
 func inputAt(keys []*ast.Term) origin {
 	text := append(ast.Ref{ast.InputRootDocument}, keys...).String()
-	return func(resolver) facts { return facts{text: text, opaque: true, root: len(keys) == 0} }
+	return func(resolver) facts {
+		return facts{text: text, opaque: true, isText: isTextAt(text), root: len(keys) == 0}
+	}
+}
+
+// textPaths are paths of Envoy's input at which there are only strings.
+var textPaths = []string{"input.attributes.request.http.", "input.parsed_path", "input.parsed_query"}
+
+// isTextAt reports whether there are only strings at a path of the input.
+func isTextAt(path string) bool {
+	return path != "input.attributes.request.http.size" &&
+		slices.ContainsFunc(textPaths, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+}
+
+// returnsText reports whether a built-in returns a string.
+func returnsText(name string) bool {
+	b, ok := ast.BuiltinMap[name]
+	return ok && types.Compare(b.Decl.Result(), types.S) == 0
 }
 
 // made is the origin of what a function makes of values.
@@ -65,7 +86,7 @@ func made(f *opaque.Function, of []origin) origin {
 			operand := r.of(o)
 			texts[i] = cmp.Or(operand.text, "…")
 			if i == 0 {
-				out.table = f.Part && operand.table
+				out.table, out.isText = f.Part && operand.table, f.Part && operand.isText || returnsText(f.Name)
 			}
 			out.madeOf(operand, f)
 			known = known || operand.known()
@@ -129,7 +150,7 @@ func (r resolver) union(u *union) facts {
 		return known
 	}
 	r[u] = facts{text: u.name, opaque: true} // for an argument that is made of itself: f(f(x))
-	out := facts{table: true}
+	out := facts{table: true, isText: true}
 	for _, o := range u.of {
 		one := r.of(o)
 		if one.opaque || one.raw {
@@ -154,6 +175,7 @@ func (u *union) textWith(before, one string) string {
 // join adds what another value of a union may be.
 func (f *facts) join(one facts) {
 	f.opaque, f.computed, f.table = f.opaque || one.opaque, f.computed || one.computed, f.table && one.table
+	f.isText = f.isText && one.isText
 	f.raw, f.root, f.position = f.raw || one.raw, f.root || one.root, f.position || one.position
 	if !strings.Contains(f.clock, one.clock) {
 		f.clock = one.clock

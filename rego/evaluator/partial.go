@@ -139,7 +139,7 @@ func (s scope) entry(d *partial, operand *ast.Term) source {
 	if d.isSet {
 		value = from
 	}
-	at := s.site(Asked, from)
+	at := s.noted(note{kind: Asked, of: []origin{from}}, note{kind: Numbers, of: []origin{from}})
 	return source{from: value, expr: func(f *frame) opaque.Value {
 		k := key(f)
 		if k.IsNone() {

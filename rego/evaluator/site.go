@@ -28,6 +28,9 @@ const (
 	ClockWhole CauseKind = "clock_whole"
 	// Read means: something below the value is looked up. That is forced as it is if a source has sealed it.
 	Read CauseKind = "read"
+	// Numbers means: a function or a key depends on the value. If that has a number which is not in its usual
+	// form, such as 1.0, OPA's interpreter may have to decide the request.
+	Numbers CauseKind = "numbers"
 	// Impure means: a built-in has a value of its own at each call, so OPA's interpreter evaluates the path
 	// and no decision is cached.
 	Impure CauseKind = "impure"
@@ -77,6 +80,8 @@ type note struct {
 	of       []origin
 	// text is the expression, for values that have no other name.
 	text string
+	// argument is what the values are passed for: those that are the same in all calls are no cause. Nil for keys.
+	argument *argument
 	// element is a collection, of which the value is learned only if it is a set; nil if it is learned anyway.
 	element origin
 }
@@ -174,6 +179,10 @@ func (c *causes) add(p *site, n note) {
 	if n.element != nil && !c.known.of(n.element).maybeSet() {
 		return
 	}
+	if n.kind == Numbers {
+		c.numbers(p, n)
+		return
+	}
 	all, variable, computed := c.valuesOf(n)
 	if f := n.function; f != nil && f.Clock && computed {
 		c.note(p, ClockWhole, f.Name)
@@ -183,6 +192,18 @@ func (c *causes) add(p *site, n note) {
 	}
 	for _, f := range all {
 		c.value(p, n, f, computed)
+	}
+}
+
+// numbers adds the values of a note that may have numbers in an unusual form.
+func (c *causes) numbers(p *site, n note) {
+	if n.argument != nil && !n.argument.varies {
+		return
+	}
+	for _, o := range n.of {
+		if f := c.known.of(o); f.opaque && !f.isText {
+			c.note(p, Numbers, cmp.Or(f.text, n.text))
+		}
 	}
 }
 

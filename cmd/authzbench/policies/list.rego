@@ -1,5 +1,5 @@
-# An access list of 200 rules over data of 10,000: the role of a rule is looked for in the roles of the
-# token first, then its resource and its methods. The tenant has to be one that is not suspended.
+# An access list of 200 rules over data of 10,000: a rule applies to a role of the caller's account, a resource, and
+# a method or all. The account must not be suspended.
 package envoy.authz
 
 import input.attributes.request.http
@@ -7,10 +7,11 @@ import input.attributes.request.http
 default allow := false
 
 allow if {
+	some role in data.accounts[claims.sub].roles
 	some rule in data.rules
-	rule.role in claims.roles
+	rule.role == role
+	rule.method in {"*", http.method}
 	rule.resource == input.parsed_path[2]
-	http.method in rule.methods
 	not data.accounts[claims.sub].suspended
 	claims.exp > time.now_ns() / 1000000000
 }

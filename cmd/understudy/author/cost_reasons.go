@@ -48,11 +48,12 @@ func learned(causes []rego.Cause) (out []string) {
 		out = append(out, "No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached.")
 	}
 	out = append(out, sentences(causes, rego.CauseClockAsked)...)
+	out = append(out, sentences(causes, rego.CauseNumbers)...)
 	what, places := placesOf(causes, rego.CauseAsked)
 	// A value that is used whole as well, or of which a part is read, is in a sentence of its own already.
 	what = slices.DeleteFunc(what, func(w string) bool {
 		return slices.ContainsFunc(causes, func(c rego.Cause) bool {
-			return c.What == w && c.Kind != rego.CauseAsked || c.Kind == rego.CauseRead && strings.HasPrefix(w, c.What)
+			return c.What == w && c.Kind != rego.CauseAsked && c.Kind != rego.CauseNumbers || c.Kind == rego.CauseRead && strings.HasPrefix(w, c.What)
 		})
 	})
 	if len(what) == 0 {
@@ -121,6 +122,8 @@ func sentence(kind rego.CauseKind, what, places string) string {
 		return fmt.Sprintf("%s in %s is compared: that is asked for each request, with its own time.", what, places)
 	case rego.CauseElements:
 		return fmt.Sprintf("%s is gone through in %s: an array of up to 16 elements is asked for its length, an object of up to 64 entries for its keys, and both for what the rules ask of each. Anything else is asked for whole.", what, places)
+	case rego.CauseNumbers:
+		return fmt.Sprintf("A number in %s may be written unusually, such as 1.0 or 1e2. Then %s may leave the request to OPA's interpreter, because a function or a key may tell it apart from an equal number.", what, places)
 	case rego.CauseRead:
 		return fmt.Sprintf("A part of %s is asked for in %s: then all of its text counts, and each text that was not seen before is evaluated.", what, places)
 	}

@@ -50,6 +50,11 @@ func TestReasonsAreOfThePolicy(t *testing.T) {
 			"input.l is gone through in a.rego:3: an array of up to 16 elements is asked for its length, an object of up to 64 entries for its keys, and both for what the rules ask of each. Anything else is asked for whole.", advice,
 			"The policy only finds out something about input.l[_] (a.rego:3): values that it cannot distinguish share a decision.",
 		}},
+		{[]*adminpb.PolicyRule{regoRule}, "f(input.a); f(input.parsed_path)}\nf(x) if { x == 1", []string{
+			nothingWhole,
+			"A number in input.a may be written unusually, such as 1.0 or 1e2. Then a.rego:3 may leave the request to OPA's interpreter, because a function or a key may tell it apart from an equal number.",
+			"The policy only finds out something about input.a (a.rego:3), input.parsed_path (a.rego:3), x (a.rego:4): values that it cannot distinguish share a decision.",
+		}},
 		{[]*adminpb.PolicyRule{regoRule}, `input.a == "x"; startswith(input.b, "y")`, []string{
 			"No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached.",
 			"The policy only finds out something about input.a (a.rego:3), input.b (a.rego:3): values that it cannot distinguish share a decision.",
