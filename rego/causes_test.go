@@ -131,7 +131,7 @@ func TestCausesSayWhatIsLearned(t *testing.T) {
 
 // TestNothingIsLearnedWithoutAPlace: closures ask by the methods of a machine, which take a place.
 func TestNothingIsLearnedWithoutAPlace(t *testing.T) {
-	learning := []string{"Answer", "Ask", "Derive", "Force", "Input", "Length", "Test"}
+	learning := []string{"Answer", "Ask", "Derive", "Force", "Input", "Length", "Matches", "Missing", "Test"}
 	files, err := filepath.Glob("evaluator/*.go")
 	if err != nil || len(files) < 10 {
 		t.Fatal(files, err)

@@ -60,17 +60,13 @@ func TestPoliciesSeeGRPCBodies(t *testing.T) {
 	t.Parallel()
 	r := startServer(t, func(c *config) { c.descriptorSet, c.Policy = descriptorSet(t, true), "api" })
 	body := `{"rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\ndefault allow := false\nallow if input.parsed_body.name == \"projects/p/locations/l/policies/open\""}}`
-	if code, answer := r.call(t, "admin", "POST", policies+"?policyId=api", body); code != 200 || !strings.Contains(answer, `"done":true`) {
-		t.Fatalf("%d %s", code, answer)
-	}
+	r.change(t, policies+"?policyId=api", body)
 	experiments := policies + "/api/experiments"
 	for _, step := range [][2]string{
 		{"?policyExperimentId=e1", `{"policy":{"name":"projects/p1/locations/l1/policies/api",` + strings.TrimPrefix(body, "{") + "}"},
 		{"/e1:startPreview", "{}"},
 	} {
-		if code, answer := r.call(t, "admin", "POST", experiments+step[0], step[1]); code != 200 || !strings.Contains(answer, `"done":true`) {
-			t.Fatalf("%d %s", code, answer)
-		}
+		r.change(t, experiments+step[0], step[1])
 	}
 	for name, want := range map[string]int32{"open": 0, "closed": 7} {
 		message, err := proto.Marshal(&adminpb.GetPolicyRequest{Name: "projects/p/locations/l/policies/" + name})

@@ -179,6 +179,25 @@ func (r *running) call(t testing.TB, server, method, path, body string) (int, st
 	return response.StatusCode, string(content)
 }
 
+// change posts a change, and waits until its operation is done.
+func (r *running) change(t testing.TB, path, body string) {
+	t.Helper()
+	code, answer := r.call(t, "admin", "POST", path, body)
+	var operation struct {
+		Name string
+		Done bool
+	}
+	for {
+		if err := json.Unmarshal([]byte(answer), &operation); err != nil || code != http.StatusOK || operation.Name == "" {
+			t.Fatalf("%s answered %d: %s", path, code, answer)
+		}
+		if operation.Done {
+			return
+		}
+		code, answer = r.call(t, "admin", "POST", "/v1/"+operation.Name+":wait", `{"timeout":"60s"}`)
+	}
+}
+
 const (
 	policies = "/v1/projects/p1/locations/l1/policies"
 	onlyGET  = `"rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\ndefault allow := false\nallow if input.attributes.request.http.method == \"GET\""}`
@@ -193,9 +212,7 @@ func (r *running) preview(t *testing.T) {
 		{policies + "/shop/experiments?policyExperimentId=e1", `{"policy":{"name":"projects/p1/locations/l1/policies/shop",` + onlyPOST + "}}"},
 		{policies + "/shop/experiments/e1:startPreview", "{}"},
 	} {
-		if code, body := r.call(t, "admin", "POST", step[0], step[1]); code != 200 || !strings.Contains(body, `"done":true`) {
-			t.Fatalf("%s answered %d: %s", step[0], code, body)
-		}
+		r.change(t, step[0], step[1])
 	}
 }
 

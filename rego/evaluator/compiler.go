@@ -20,6 +20,8 @@ type Compiler struct {
 	count int
 	// indexes is the number of comprehensions with an index, and layouts that of layouts.
 	indexes, layouts int
+	// long :: rule → whether it may take long.
+	long map[*ast.Rule]bool
 	// vocabulary has what may stay opaque, and calls are the built-ins that are a part of it, by name.
 	vocabulary *opaque.Vocabulary
 	calls      map[string]*opaque.Function
@@ -65,6 +67,7 @@ func NewCompiler(compiler *ast.Compiler, data ast.Value) *Compiler {
 	return &Compiler{
 		compiler: compiler, data: data, documents: make(map[*ast.TreeNode]document),
 		vocabulary: opaque.NewVocabulary(), calls: make(map[string]*opaque.Function),
+		long: make(map[*ast.Rule]bool),
 	}
 }
 

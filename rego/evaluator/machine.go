@@ -143,6 +143,19 @@ func (m *machine) ask(at *site, test *opaque.Test, a, b opaque.Value) opaque.Tru
 	return truth
 }
 
+// matches returns the places of the texts with which a test of a value holds. It reports false if that is not known
+// without forcing the value.
+func (m *machine) matches(at *site, test *opaque.Test, v opaque.Value) ([]uint32, bool) {
+	places, ok, err := m.asks.At(&at.Position).Matches(test, v)
+	return places, ok && !m.ended(err)
+}
+
+// missing reports whether there is no value for sure.
+func (m *machine) missing(at *site, v opaque.Value) bool {
+	missing, err := m.asks.At(&at.Position).Missing(v)
+	return missing && !m.ended(err)
+}
+
 // present reports whether there is a value.
 func (m *machine) present(at *site, v opaque.Value) bool { return m.test(at, opaque.Present, v) }
 

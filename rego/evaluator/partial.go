@@ -13,6 +13,8 @@ type partial struct {
 	isSet bool
 	// full are the bodies, which add to a partialValue.
 	full []*branch
+	// index selects those of full that can hold; nil for each.
+	index *ruleIndex
 	// once is the whole value.
 	once once
 	// keyed are the bodies with a key as their argument.
@@ -33,16 +35,19 @@ func (c *Compiler) newPartial(def *definition, node *ast.TreeNode, name int) *pa
 	d := &partial{definition: def, isSet: first.Head.RuleKind() == ast.MultiValue}
 	c.documents[node] = d
 	d.compiled(func() {
+		opa := newOPAIndex(node)
 		for _, rule := range node.Values {
-			d.rule(c, rule, name)
+			d.rule(c, opa, rule, name)
 		}
+		d.index = c.newRuleIndex(def, opa, node.Values, nil)
+		d.keyed.index = d.index
 		d.agrees(c, node)
 	})
 	return d
 }
 
 // rule compiles one rule. Name is the length of the name that all rules have in common.
-func (d *partial) rule(c *Compiler, rule *ast.Rule, name int) {
+func (d *partial) rule(c *Compiler, opa *opaIndex, rule *ast.Rule, name int) {
 	s := newScope(c, d.definition, rule.Location)
 	key := rule.Head.Key
 	ref := rule.Ref()
@@ -52,9 +57,9 @@ func (d *partial) rule(c *Compiler, rule *ast.Rule, name int) {
 	if !d.isSet {
 		key = ref[name]
 	}
-	d.full = append(d.full, &branch{layout: s.layout, run: s.expressions(rule.Body, func(s scope) step {
+	d.full = append(d.full, &branch{layout: s.layout, run: s.guarded(opa, rule, nil, s.expressions(rule.Body, func(s scope) step {
 		return d.adding(s, key, rule.Head.Value)
-	})})
+	}))})
 	keyed := newScope(c, d.definition, rule.Location)
 	slot := keyed.temporary()
 	run := keyed.arguments([]*ast.Term{key}, []int{slot}, []*union{&d.key}, func(s scope) step {
@@ -65,6 +70,7 @@ func (d *partial) rule(c *Compiler, rule *ast.Rule, name int) {
 			return s.result(rule.Head.Value, false)
 		})
 	})
+	run = keyed.guarded(opa, rule, nil, run)
 	d.keyed.all = append(d.keyed.all, alternatives{{layout: keyed.layout, args: []int{slot}, run: run}})
 }
 
@@ -107,10 +113,14 @@ func (d *partial) whole(m *machine) (opaque.Value, bool) {
 	} else {
 		into.object = ast.NewObject()
 	}
-	for _, b := range d.full {
-		if !b.add(m, into) {
+	selected := m.selectRules(d.index, len(d.full), nil)
+	for i, more := selected.next(); more; i, more = selected.next() {
+		if !d.full[i].add(m, into) {
 			return opaque.Value{}, false
 		}
+	}
+	if m.err != nil {
+		return opaque.Value{}, false
 	}
 	if d.isSet {
 		return opaque.Computed(ast.NewTerm(into.set)), true

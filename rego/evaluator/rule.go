@@ -46,6 +46,8 @@ func groundRefs(rules []*ast.Rule) bool {
 // rules are those of one name.
 type rules struct {
 	all []alternatives
+	// index selects those of all that can hold; nil for each.
+	index *ruleIndex
 	// fallback is the default rule; nil if there is none.
 	fallback *branch
 	// once says that the first body that holds is enough.
@@ -97,14 +99,17 @@ func (c *Compiler) onlyChild(node *ast.TreeNode) {
 // rules compiles the rules of a node. Args are where their arguments come from.
 func (c *Compiler) rules(def *definition, node *ast.TreeNode, args []*union) (out rules) {
 	out.once = earlyExit(node.Values)
+	opa, indexed := newOPAIndex(node), []*ast.Rule{}
 	for _, rule := range node.Values {
 		out.ordered = out.ordered || rule.Default || rule.Else != nil
 		if rule.Default {
 			out.fallback = newScope(c, def, rule.Location).fallback(rule)
 		} else {
-			out.all = append(out.all, c.alternatives(def, rule, args, out.once))
+			out.all = append(out.all, c.alternatives(def, opa, rule, args, out.once))
+			indexed = append(indexed, rule)
 		}
 	}
+	out.index = c.newRuleIndex(def, opa, indexed, args)
 	def.agrees(c, node)
 	return out
 }
@@ -125,7 +130,7 @@ func (s scope) fallback(rule *ast.Rule) *branch {
 }
 
 // alternatives compiles a rule with its else branches. Args are where its arguments come from.
-func (c *Compiler) alternatives(def *definition, rule *ast.Rule, args []*union, once bool) (out alternatives) {
+func (c *Compiler) alternatives(def *definition, opa *opaIndex, rule *ast.Rule, args []*union, once bool) (out alternatives) {
 	for r := rule; r != nil; r = r.Else {
 		s := newScope(c, def, r.Location)
 		b := &branch{layout: s.layout}
@@ -135,6 +140,7 @@ func (c *Compiler) alternatives(def *definition, rule *ast.Rule, args []*union, 
 		b.run = s.arguments(r.Head.Args, b.args, args, func(s scope) step {
 			return s.expressions(r.Body, func(s scope) step { return s.result(r.Head.Value, once) })
 		})
+		b.run = s.guarded(opa, r, args, b.run)
 		out = append(out, b)
 	}
 	return out
@@ -229,8 +235,9 @@ func (b *branch) evaluate(m *machine, args []opaque.Value) (opaque.Value, bool) 
 // valueOf returns the value of some rules, of which all that have one must agree. The second
 // result is false if the evaluation has ended.
 func (d *definition) valueOf(of rules, m *machine, args []opaque.Value) (value opaque.Value, ok bool) {
-	for _, bodies := range of.all {
-		for _, b := range bodies {
+	selected := m.selectRules(of.index, len(of.all), args)
+	for i, more := selected.next(); more; i, more = selected.next() {
+		for _, b := range of.all[i] {
 			v, ok := b.evaluate(m, args)
 			if !ok {
 				return opaque.Value{}, false
@@ -250,6 +257,9 @@ func (d *definition) valueOf(of rules, m *machine, args []opaque.Value) (value o
 		if of.once && !value.IsNone() {
 			break
 		}
+	}
+	if m.err != nil {
+		return opaque.Value{}, false
 	}
 	if value.IsNone() && of.fallback != nil {
 		return of.fallback.evaluate(m, nil)

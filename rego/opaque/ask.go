@@ -172,6 +172,49 @@ func (e *Evaluation) askTexts(test *Test, a, b Value) (Truth, bool, error) {
 	return truthOf(found.matches.has(place)), true, nil
 }
 
+// Matches returns the places of the texts with which a test of a value holds: of all that the program compares by it,
+// ascending. It reports false if the test does not say that of the value, or if it would have to be forced.
+func (e *Evaluation) Matches(test *Test, a Value) ([]uint32, bool, error) {
+	e.use(a)
+	a = e.Known(a)
+	switch {
+	case a.IsNone():
+		return nil, true, nil
+	case !a.opaque():
+		places, ok := test.texts(e.vocabulary.texts[test], a.term)
+		return places, ok, nil
+	case !a.askable() || a.isComposite() || e.isSealed(a) || e.recorder.full():
+		return nil, false, nil
+	case !e.recorder.on:
+		content, err := e.look(a)
+		if content == nil || err != nil {
+			return nil, true, err
+		}
+		places, ok := test.texts(e.vocabulary.texts[test], content)
+		return places, ok, nil
+	}
+	q := e.vocabulary.question(questionKey{kind: askTexts, test: test, a: a})
+	if q == nil {
+		return nil, false, nil
+	}
+	found, err := e.ask(q)
+	return found.matches, found.answer != otherAnswer, err
+}
+
+// Missing reports whether there is no value for sure. It reports false if the value would have to be forced.
+func (e *Evaluation) Missing(a Value) (bool, error) {
+	if a.opaque() && (e.isSealed(a) || e.recorder.full()) {
+		return false, nil
+	}
+	truth, err := e.Test(Present, a)
+	return truth == No, err
+}
+
+// isSealed reports whether what stands at the path of a value is sealed.
+func (e *Evaluation) isSealed(v Value) bool {
+	return v.from.path != nil && e.source.Sealed(v.from.path)
+}
+
 // askBound asks for the outcome of a test of what the clock shows, or what follows from that, and a number that the
 // evaluation has computed. The number follows from the answers before, and the answer is for each request at its
 // own time. It reports false for any other test.

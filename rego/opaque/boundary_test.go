@@ -22,11 +22,11 @@ import (
 func TestOtherPackagesSeeNoContent(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[opaque.Value](): "AsConstant Equals FromTable Hash IsConstant IsNone Known Same",
-		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Array Ask At Builtins Derive End Entry Force Input Keys Known LookUp Made Object Record " +
+		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Array Ask At Builtins Derive End Entry Force Input Keys Known LookUp Made Matches Missing Object Record " +
 			"Test Timed Use Uses",
 		reflect.TypeFor[*opaque.Question]():   "Bytes Common Same String",
-		reflect.TypeFor[*opaque.Test]():       "",
-		reflect.TypeFor[*opaque.Vocabulary](): "AddTexts Begin Input",
+		reflect.TypeFor[*opaque.Test]():       "String",
+		reflect.TypeFor[*opaque.Vocabulary](): "AddTexts Begin Input Place",
 		reflect.TypeFor[opaque.Record]():      "Entries Once OnceAt Places",
 		reflect.TypeFor[opaque.Entry]():       "Answer Question",
 		reflect.TypeFor[opaque.Answer]():      "",

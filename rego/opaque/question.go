@@ -104,6 +104,9 @@ const (
 	answerPlace
 )
 
+// otherAnswer is that of a value of which a test says nothing for any text: it is of another type.
+var otherAnswer = Answer{1, answerAbsent}
+
 // key is that of the hashes of this process.
 var key = newKey()
 
@@ -203,7 +206,7 @@ func (e *Evaluation) textsAnswer(q *Question, content *ast.Term) (out answered) 
 	found, ok := q.test.texts(e.vocabulary.texts[q.test], content)
 	switch {
 	case !ok:
-		return answered{alike: true, truth: q.test.other, answer: Answer{1, answerAbsent}}
+		return answered{alike: true, truth: q.test.other, answer: otherAnswer}
 	case len(found) == 0:
 		return answered{answer: Answer{0, answerPlace}}
 	case len(found) == 1:

@@ -42,6 +42,9 @@ type Test struct {
 	swapped bool
 }
 
+// String returns the name of the test as Rego writes it.
+func (t *Test) String() string { return t.name }
+
 // The tests of one value.
 var (
 	// Present asks whether there is a value.

@@ -124,6 +124,11 @@ func (v *Vocabulary) place(test *Test, constant Value) (uint32, bool) {
 	return uint32(i), ok
 }
 
+// Place returns the place of a text with which the program compares by a test. It reports false if there is none.
+func (v *Vocabulary) Place(test *Test, text *ast.Term) (uint32, bool) {
+	return v.place(test, Constant(text))
+}
+
 // form appends what stands for matches in a record.
 func (m matches) form(b []byte) []byte {
 	for _, i := range m {
