@@ -219,10 +219,14 @@ local function commit(keys, argv)
     position = position + 1
     return argv[position]
   end
-  local count = tonumber(take())
+  local left = #keys - first_partition + 1
+  local count = number_of_keys(take(), left / keys_of_partition)
+  if not count then return redis.error_reply(wrong_number) end
   local locations = {}
   for i = 1, count do locations[i] = take() end
-  local partitions, contents, streams, wrong = open_partitions(keys, count, tonumber(take()))
+  local n_contents = number_of_keys(take(), left - keys_of_partition * count)
+  if not n_contents then return redis.error_reply(wrong_number) end
+  local partitions, contents, streams, wrong = open_partitions(keys, count, n_contents)
   if wrong then return wrong end
   local function take_subject(word) return (of_content[word] and contents or partitions)[tonumber(take())] end
 

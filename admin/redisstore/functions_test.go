@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -266,4 +268,89 @@ func TestNamesOfAnotherLocation(t *testing.T) {
 	if got, err := control.Evidence(t.Context(), tryIn("prod")); err != nil || len(got.Tallies) != 1 {
 		t.Errorf("prod has %+v, %v", got, err)
 	}
+}
+
+// functionCalls are calls of all functions, with keys and arguments that they take. Numbers that are arguments are
+// replaced by others in TestFunctionsBoundTheirNumbers.
+var functionCalls = map[string]struct {
+	keys []string
+	args []any
+}{
+	"read":      {[]string{ofFeed + "index", ofFeed + "versions", ofFeed + "values"}, []any{1, 1, "", "", "values", 5, 1, 1, string(web), 1, "[a", "(b", ""}},
+	"commit":    {[]string{ofFeed + "sequence", ofFeed + "done", ofFeed + "locations", ofFeed + "i", ofFeed + "v", ofFeed + "w", ofFeed + "e"}, []any{1, "nonce", 5, 5, 5, 1, "", 0, 1, "fewer", 1, "[a", "(b", 1, 1, "trim", 1, "[a", "(b", 1}},
+	"chunk":     {[]string{ofFeed + "content"}, []any{1, "chunk", 1, 1}},
+	"compact":   {[]string{evidence, ofFeed + "t", ofFeed + "v", ofFeed + "o", ofFeed + "c", ofFeed + "serials"}, []any{"e uid", 1, "sum", 1, "tally", 1}},
+	"drop":      {[]string{evidence, ofFeed + "t", ofFeed + "v", ofFeed + "o", ofFeed + "c", ofFeed + "serials"}, []any{"e uid"}},
+	"evidence":  {[]string{ofFeed + "t", ofFeed + "v", ofFeed + "c"}, nil},
+	"heartbeat": {[]string{ofFeed + "n", ofFeed + "h", ofFeed + "stream"}, []any{"node", "report", 1}},
+	"leave":     {[]string{ofFeed + "n", ofFeed + "h"}, []any{"node"}},
+	"nodes":     {[]string{ofFeed + "n", ofFeed + "h"}, []any{1}},
+	"publish":   {[]string{ofFeed + "v", ofFeed + "w", ofFeed + "h", evidence, ofFeed + "t", ofFeed + "x", ofFeed + "o", ofFeed + "serials"}, []any{"node", 1, 1, "e", "uid", "tally", 1, "value"}},
+}
+
+// TestFunctionsBoundTheirNumbers: a number in the arguments of a function makes Redis neither work nor take memory for
+// what was not sent. Each is a thousand million, below zero, no whole number and no number, and keys and arguments are
+// left out.
+func TestFunctionsBoundTheirNumbers(t *testing.T) {
+	server := storetest.StartRedis(t)
+	c := client(t, server)
+	if err := open(t, server.URL()).LoadFunctions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	library := libraryOf(t, c)
+	names, err := c.FunctionList(t.Context(), redis.FunctionListQuery{LibraryNamePattern: library}).Result()
+	if err != nil || len(names) != 1 || len(names[0].Functions) != len(functionCalls) {
+		t.Fatalf("the functions are %+v, %v; functionCalls has %d", names, err, len(functionCalls))
+	}
+	before := peakMemory(t, c)
+	for name, of := range functionCalls {
+		call := func(keys []string, args []any) error {
+			return c.FCall(t.Context(), library+"_"+name, keys, args...).Err()
+		}
+		if err := call(of.keys, of.args); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for i := range of.args {
+			_ = call(of.keys, of.args[:i])
+			if _, isNumber := of.args[i].(int); !isNumber {
+				continue
+			}
+			for _, number := range []any{1_000_000_000, "1e9", -1, 0.5, "x", "inf", "nan"} {
+				args := slices.Clone(of.args)
+				args[i] = number
+				_ = call(of.keys, args)
+			}
+		}
+		for i := range of.keys {
+			_ = call(of.keys[:i], of.args)
+		}
+	}
+	for _, of := range []struct {
+		name string
+		at   int
+	}{{"read", 1}, {"commit", 5}, {"commit", 7}} {
+		args := slices.Clone(functionCalls[of.name].args)
+		args[of.at] = 1_000_000_000
+		if err := c.FCall(t.Context(), library+"_"+of.name, functionCalls[of.name].keys, args...).Err(); err == nil || !strings.Contains(err.Error(), "number of keys") {
+			t.Errorf("%s with too many keys: %v", of.name, err)
+		}
+	}
+	if after := peakMemory(t, c); after > before+10<<20 {
+		t.Errorf("the memory rose from %d to %d bytes", before, after)
+	}
+}
+
+// peakMemory returns the most memory that Redis has used, in bytes.
+func peakMemory(t *testing.T, c *redis.Client) (n int) {
+	t.Helper()
+	info, err := c.Info(t.Context(), "memory").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(info, "\r\nused_memory_peak:")
+	text, _, _ := strings.Cut(rest, "\r\n")
+	if n, err = strconv.Atoi(text); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -66,6 +66,7 @@ func WithPasswordFile(path string) Option { return func(s *Store) { s.passwordFi
 //	unix://[[user]:password@]/path/of/socket[?db=database]
 //	redis+cluster://…[?addr=host:port&addr=…]
 //	                            a Redis Cluster, by any of its nodes; rediss+cluster with TLS
+//	redis+sentinel://[[user]:password@]host[:port]/name[/database][?addr=host:port…]
 //	redis+sentinel://[[user]:password@]host[:port][/database]?master_name=name[&addr=host:port…]
 //	                            what the Sentinels say is the primary; rediss+sentinel with TLS.
 //	                            The user and password before the @ are those of the Sentinels,

@@ -108,7 +108,7 @@ func TestSentinel(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The replica has the functions too.
-	sidecar := open(t, "redis+sentinel://127.0.0.1:"+port(t, sentinel)+"?master_name=main", redisstore.AsSidecar())
+	sidecar := open(t, "redis+sentinel://127.0.0.1:"+port(t, sentinel)+"/main", redisstore.AsSidecar())
 	copied := client(t, replica)
 	eventually(t, "the replica has the change", func() error {
 		return copied.Get(t.Context(), ofProject+"done:before").Err()

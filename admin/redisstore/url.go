@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"errors"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +29,9 @@ var (
 	errURL = errors.New("the URL of the store is not valid: its form is " +
 		"redis://[[user]:password@]host[:port][/database][?option=value], or the same with rediss, unix, " +
 		"redis+cluster or redis+sentinel; in a user name or password, write each of : / ? # [ ] @ % as %XX")
-	errMaster = errors.New("the URL of the store has no master_name: add ?master_name= and the name " +
-		"by which the Sentinels know the primary")
+	errMaster = errors.New("the URL of the store does not name the primary: its form is " +
+		"redis+sentinel://host:port/NAME[/DATABASE], or redis+sentinel://host:port[/DATABASE]?master_name=NAME, " +
+		"with the NAME by which the Sentinels know the primary, once")
 )
 
 // connector makes a client whose calls end after a time, unless the URL says
@@ -37,11 +40,11 @@ type connector func(timeout time.Duration) redis.UniversalClient
 
 // parseURL returns what connects to the Redis of a URL. The reasons that the parsers
 // give may quote a part of the password, so they are dropped.
-func parseURL(url string, file passwordFile) (connector, error) {
-	scheme, rest, _ := strings.Cut(url, "://")
+func parseURL(text string, file passwordFile) (connector, error) {
+	scheme, rest, _ := strings.Cut(text, "://")
 	switch scheme {
 	case "redis", "rediss", "unix":
-		o, err := redis.ParseURL(url)
+		o, err := redis.ParseURL(text)
 		if err != nil {
 			return nil, errURL
 		}
@@ -59,12 +62,9 @@ func parseURL(url string, file passwordFile) (connector, error) {
 		}
 		return func(timeout time.Duration) redis.UniversalClient { return cluster(*o, timeout) }, nil
 	case "redis+sentinel", "rediss+sentinel":
-		o, err := redis.ParseFailoverURL(strings.TrimSuffix(scheme, "+sentinel") + "://" + rest)
+		o, err := parseSentinelURL(strings.TrimSuffix(scheme, "+sentinel") + "://" + rest)
 		if err != nil {
-			return nil, errURL
-		}
-		if o.MasterName == "" {
-			return nil, errMaster
+			return nil, err
 		}
 		if o.CredentialsProviderContext, err = file.of(o.Username, o.Password); err != nil {
 			return nil, err
@@ -73,6 +73,32 @@ func parseURL(url string, file passwordFile) (connector, error) {
 	default:
 		return nil, errURL
 	}
+}
+
+// parseSentinelURL parses a URL whose path is [/DATABASE] or /NAME[/DATABASE]. A first segment that is a number is
+// the database.
+func parseSentinelURL(text string) (*redis.FailoverOptions, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errURL
+	}
+	name, database, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
+	if _, err := strconv.Atoi(name); err != nil && name != "" {
+		query := u.Query()
+		if query.Has("master_name") {
+			return nil, errMaster
+		}
+		query.Set("master_name", name)
+		u.Path, u.RawPath, u.RawQuery = "/"+database, "", query.Encode()
+	}
+	o, err := redis.ParseFailoverURL(u.String())
+	switch {
+	case err != nil:
+		return nil, errURL
+	case o.MasterName == "":
+		return nil, errMaster
+	}
+	return o, nil
 }
 
 // The clients never repeat a command themselves: call does, which has to know

@@ -17,6 +17,7 @@ func TestOpenForms(t *testing.T) {
 		"rediss://127.0.0.1:1", "unix:///nonexistent/s?db=1", "unix://u:p@/nonexistent/s",
 		"redis+cluster://127.0.0.1:1?addr=127.0.0.1:2", "rediss+cluster://u:p@127.0.0.1:1",
 		"redis+sentinel://127.0.0.1:1/0?master_name=m&addr=127.0.0.1:2", "rediss+sentinel://127.0.0.1:1?master_name=m",
+		"redis+sentinel://127.0.0.1:1/m", "rediss+sentinel://u:p@127.0.0.1:1/m/2?addr=127.0.0.1:2",
 	} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
@@ -37,6 +38,7 @@ var wrongURLs = []string{
 	"redis://127.0.0.1?dial_timeout=" + password, "unix://u:" + password + "@",
 	"redis+cluster://u:" + password + "@127.0.0.1?addr=" + password,
 	"redis+sentinel://u:" + password + "@127.0.0.1", "redis+sentinel://127.0.0.1/" + password + "?master_name=m",
+	"redis+sentinel://127.0.0.1/1/" + password, "redis+sentinel://127.0.0.1/m/" + password, "redis+sentinel://127.0.0.1/m/1/" + password,
 	"re dis://" + password, "://" + password, password,
 }
 

@@ -48,7 +48,7 @@ type Config struct {
 
 // Bind declares the flags that say what is followed, and what is kept of it.
 func (c *Config) Bind(f *pflag.FlagSet) {
-	f.StringVar(&c.Store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel:// (default a file in the user's state directory)")
+	f.StringVar(&c.Store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel://host:port/NAME[/DATABASE] (default a file in the user's state directory)")
 	f.StringVar(&c.PasswordFile, "store-password-file", "", "a file with the password of the user that a Redis URL names, read for each new connection; in --store everybody on the machine can read a password")
 	f.StringVar(&c.Location, "location", "projects/default/locations/local", "the set of sidecars that this one belongs to")
 	f.StringVar(&c.Policy, "policy", "default", "the ID of the policy that decides where a route names none")
