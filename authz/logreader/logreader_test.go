@@ -71,6 +71,8 @@ func TestForms(t *testing.T) {
 		"an array on many lines":   "[\n" + strings.ReplaceAll(event, `,"`, ",\n\"") + "\n]\n",
 		"arrays":                   "[]\n[ ]" + "[" + event + "]" + "[]",
 		"OPA's console":            console,
+		"OPA's json-pretty":        indented(t, console) + "\n",
+		"json-pretty, without end": "\n" + indented(t, console),
 		"kubectl's prefix":         "[pod/web-1/opa] " + console,
 		"a CRI log":                "2026-05-04T03:02:03.1Z stdout F " + console,
 		"Docker's envelope":        `{"log":"` + strings.ReplaceAll(strings.ReplaceAll(console, `\`, `\\`), `"`, `\"`) + `\n","stream":"stdout","time":"2026-05-04T03:02:03Z"}`,
@@ -102,6 +104,34 @@ func TestForms(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// indented is JSON over several lines.
+func indented(t testing.TB, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, []byte(text), "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestObjectsOverSeveralLines are records like lines, among these. One that is too long or not closed is broken, and
+// what follows it is read.
+func TestObjectsOverSeveralLines(t *testing.T) {
+	pretty := indented(t, event)
+	long := strings.Replace(pretty, "{\n", "{\n"+strings.Repeat("  \"x\": \""+strings.Repeat("y", 1<<20)+"\",\n", 17), 1)
+	got := read(t, strings.NewReader(strings.Join([]string{
+		"OPA starts", pretty, event, "{ no JSON", "{", "  \"a\": 1,", "}", pretty, long, pretty, "{", "  \"decision_id\": \"d\"",
+	}, "\n")))
+	lines := int64(strings.Count(pretty, "\n") + 1)
+	want := []string{
+		fmt.Sprintf("record %d: it is no JSON, or breaks off", lines+3), fmt.Sprintf("record %d: it is no JSON, or breaks off", lines+4),
+		fmt.Sprintf("record %d: it has more than 16 MiB", 2*lines+7), fmt.Sprintf("record %d: it is no JSON, or breaks off", 4*lines+24),
+	}
+	if len(got.Entries) != 4 || got.Other != 1 || !slices.Equal(got.Broken, want) {
+		t.Errorf("%d entries, %d others, broken %q; want 4, 1 and %q", len(got.Entries), got.Other, got.Broken, want)
 	}
 }
 

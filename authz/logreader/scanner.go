@@ -14,9 +14,10 @@ import (
 // batch of hundreds of events.
 const MaxRecord = 16 << 20
 
-// Record is a part of a file that stands for itself: a line, or an element of an array.
+// Record is a part of a file that stands for itself: a line, an object over several lines, or an element of an array.
 type Record struct {
-	// Number counts the lines of the file, or the elements of its arrays, from 1.
+	// Number counts the lines of the file, or the elements of its arrays, from 1. That of an object over several lines
+	// is its first line.
 	Number int64
 	// Text is valid until the next record.
 	Text []byte
@@ -39,9 +40,10 @@ type Scanner struct {
 	// array says that the file is arrays, as OPA uploads them, and not lines.
 	array bool
 	// over says that there is nothing more.
-	over   bool
-	number int64
-	record []byte
+	over bool
+	// number is that of the record, and lines how many lines were read.
+	number, lines int64
+	record        []byte
 }
 
 // NewScanner returns a scanner of a file, whose form it finds out. The error is that of the
@@ -88,26 +90,51 @@ func (s *Scanner) Next() (Record, error) {
 	return Record{}, io.EOF
 }
 
-// line reads a line. One that is too long is skipped to its end.
+// line reads a line, or an object over several lines, as OPA writes it with --log-format json-pretty: the first has its
+// brace alone, and so has the last. What is too long is skipped to its end.
 func (s *Scanner) line() error {
-	s.number++
-	long := false
-	for {
+	s.lines++
+	s.number = s.lines
+	long, err := s.appendLine(false)
+	if err == nil && isBrace(s.record, "{") {
+		for closed := false; !closed && !s.over && err == nil; {
+			s.lines++
+			begin := len(s.record)
+			long, err = s.appendLine(long)
+			closed = isBrace(s.record[begin:], "}")
+			if long {
+				s.record = s.record[:begin]
+			}
+		}
+	}
+	if err == nil && long {
+		err = s.tooLarge()
+	}
+	return err
+}
+
+// isBrace reports whether a line has a brace and nothing else.
+func isBrace(line []byte, brace string) bool {
+	return string(bytes.TrimRight(line, " \t\r\n")) == brace
+}
+
+// appendLine appends a line to the record, and reports whether that is too long now. Of what is too long, only the
+// beginning is appended. Long says that it was before.
+func (s *Scanner) appendLine(long bool) (bool, error) {
+	for first := true; ; first = false {
 		part, err := s.in.ReadSlice('\n')
-		if long = long || len(s.record)+len(part) > MaxRecord; !long {
+		long = long || len(s.record)+len(part) > MaxRecord
+		if !long || first {
 			s.record = append(s.record, part...)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && !errors.Is(err, io.EOF):
-			return s.ended(err)
+			return long, s.ended(err)
 		}
 		s.over = err != nil
-		if long {
-			return s.tooLarge()
-		}
-		return nil
+		return long, nil
 	}
 }
 
