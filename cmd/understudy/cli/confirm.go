@@ -17,8 +17,8 @@ import (
 )
 
 // confirmDelete asks on a terminal whether a policy is to go with what depends on it: its
-// experiments, which do not come back, and the sidecars that apply it. Scripts are not
-// asked.
+// experiments, which do not come back, and the sidecars that apply it. Without a terminal only
+// --yes deletes something.
 //
 // Deleting one that nothing depends on asks nothing either, for it can be undone for 30
 // days.
@@ -26,8 +26,11 @@ import (
 // Between the answer and the delete an experiment can be added; the etag of the policy does not
 // change by that. Who has to be sure names the etag, and takes the right to create away first.
 func (c *Client) confirmDelete(ctx context.Context, policy string, yes bool) error {
-	if yes || !c.interactive() {
-		return nil
+	if yes || c.interactive() && isExperiment(policy) {
+		return nil // no request is decided by an experiment
+	}
+	if !c.interactive() {
+		return errNoAnswer
 	}
 	experiments, sidecars, err := c.dependents(ctx, policy)
 	if err != nil || experiments+sidecars == 0 {
@@ -39,6 +42,9 @@ func (c *Client) confirmDelete(ctx context.Context, policy string, yes bool) err
 	}
 	return errors.New("nothing was deleted; --yes deletes it without asking")
 }
+
+// errNoAnswer is the error of a change that needs an answer, or --yes, where there is no terminal.
+var errNoAnswer = command.Usage(errors.New("nothing was changed: standard input is no terminal, so nobody can be asked; --yes says that it is to be done"))
 
 // interactive reports whether somebody can be asked: standard input is a terminal.
 //
@@ -65,7 +71,7 @@ func (c *Client) Confirm(yes bool, prompt string) error {
 	case yes:
 		return nil
 	case !c.interactive():
-		return command.Usage(errors.New("nothing was changed: standard input is no terminal, so nobody can be asked; --yes says that it is to be done"))
+		return errNoAnswer
 	case c.ask(prompt):
 		return nil
 	}

@@ -17,24 +17,24 @@ func newDelete() *cobra.Command {
 	var yes bool
 	cmd, _ := newChange(Help{"delete NAME", "Delete a policy with its experiments, or an experiment",
 		`A deleted policy can be restored for 30 days; an experiment cannot. On a terminal, you
-are asked before a policy goes that has experiments, or that sidecars apply.
+are asked before a policy goes that has experiments, or that sidecars apply. In a script,
+--yes is needed.
 ` + nameHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name := c.Name(args[0])
-			// Nothing decides by an experiment, so nobody is asked.
+			if err := c.confirmDelete(ctx, name, yes); err != nil {
+				return err
+			}
 			if isExperiment(name) {
 				op, err := c.policies.DeletePolicyExperiment(ctx,
 					&adminpb.DeletePolicyExperimentRequest{Name: name, Etag: etag})
 				return c.finish(ctx, op, err)
 			}
-			if err := c.confirmDelete(ctx, name, yes); err != nil {
-				return err
-			}
 			op, err := c.policies.DeletePolicy(ctx, &adminpb.DeletePolicyRequest{Name: name, Etag: etag})
 			return c.finish(ctx, op, err)
 		})
 	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the resource has to have")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask, on a terminal either")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; needed without a terminal")
 	return cmd
 }
 
