@@ -64,7 +64,7 @@ func (c *Client) finishApply(ctx context.Context, name string, before existingRe
 	case c.Output == "json" && !op.Done: // what it comes to is not known yet
 		return c.print(op)
 	case c.Output == "json":
-		return terminal.WriteJSONWith(c.Out, op, terminal.Field{Name: "change", Value: before.change(etag)})
+		return terminal.WriteJSONWith(c.Out, op, terminal.Field{Name: "change", Value: before.change(etag)}, terminal.Field{Name: "etag", Value: etag})
 	case !op.Done:
 		_, err = fmt.Fprintln(c.Out, "stored:", op.Name)
 	// A validation has an operation that is stored nowhere, and so has no name.

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/terminal"
 )
 
 // await waits for an operation, printing its progress, unless the user does not
@@ -48,6 +49,9 @@ func (c *Client) finish(ctx context.Context, op *longrunningpb.Operation, err er
 	}
 	if op, err = c.await(ctx, op); err != nil {
 		return err
+	}
+	if etag := etagOf(op); c.Output == "json" && op.Done && etag != "" {
+		return terminal.WriteJSONWith(c.Out, op, terminal.Field{Name: "etag", Value: etag})
 	}
 	if c.Output == "json" {
 		return c.print(op)

@@ -21,7 +21,7 @@ import (
 // It has an exit code of its own for each way to end, so that a pipeline can go on differently: it
 // takes a preview back that can no longer be good, and gives one more time that is not good yet.
 func newWait() *cobra.Command {
-	var require string
+	var require, etag string
 	var timeout time.Duration
 	cmd, _ := newCommandWith(reportview.Formats, Help{"wait EXPERIMENT --require LIST", "Wait until the report of an experiment meets requirements",
 		`For pipelines: it ends as soon as the answer is known, and prints the report.
@@ -37,6 +37,9 @@ for requests, callers and endpoints, more traffic can always help. It does not w
 for different-committer: if that alone is not met, there is nothing more to wait for,
 and the verdict says that somebody else has to commit.
 
+With --etag it is 1 once the experiment has another etag: somebody has changed it. What is
+printed at the end names the etag that was judged, which is the one to commit.
+
 ` + requireHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name, err := c.experiment(args[0])
@@ -50,7 +53,7 @@ and the verdict says that somebody else has to commit.
 			if err != nil {
 				return err
 			}
-			return c.waitFor(ctx, name, required, timeout)
+			return c.waitFor(ctx, waitedExperiment{name, etag}, required, timeout)
 		})
 	cmd.Example = `  understudy start shop/tighter
   understudy wait shop/tighter --require '` + ExampleRequire + `,duration>=10m' --timeout 1h
@@ -59,6 +62,7 @@ and the verdict says that somebody else has to commit.
 	ask := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return noAnswer(ask(cmd, args)) }
 	bindRequire(cmd, &require)
+	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the experiment has to have")
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait")
 	return cmd
 }
@@ -71,15 +75,15 @@ var errNoRequirements = command.Usage(errors.New("--require is needed: neither i
 //
 // The report that is printed is the one that was judged, and its etags are those to commit: who reads
 // it once more may get another one.
-func (c *Client) waitFor(ctx context.Context, experiment string, required *adminpb.CommitRequirements, timeout time.Duration) error {
+func (c *Client) waitFor(ctx context.Context, experiment waitedExperiment, required *adminpb.CommitRequirements, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	v := viewOn(c.Err, reportview.Progress)
 	var last *adminpb.Report
-	err := c.follow(ctx, experiment, required, v.note, func(r *adminpb.Report) bool {
-		done := enough(r) || unreachableOf(r)
+	err := c.follow(ctx, experiment.name, required, v.note, func(r *adminpb.Report) bool {
+		done := enough(r) || unreachableOf(r) || experiment.isReplacedIn(r)
 		if last == nil && !done {
-			c.explainWaiting(ctx, experiment, r)
+			c.explainWaiting(ctx, experiment.name, r)
 		}
 		// last is also the sign that the server has answered at all.
 		last = r
@@ -100,7 +104,19 @@ func (c *Client) waitFor(ctx context.Context, experiment string, required *admin
 	if err := c.printWaited(last); err != nil {
 		return err
 	}
+	if experiment.isReplacedIn(last) {
+		return &command.ExitError{Code: command.ExitFailure, Cause: fmt.Errorf(
+			"the experiment has the etag %s now, and not %s: somebody has changed it", last.ExperimentEtag, experiment.etag)}
+	}
 	return outcome(last, timeout)
+}
+
+// waitedExperiment is what is waited for: any version of an experiment, or that with an etag, if it is not empty.
+type waitedExperiment struct{ name, etag string }
+
+// isReplacedIn reports whether a report is of another version.
+func (w waitedExperiment) isReplacedIn(r *adminpb.Report) bool {
+	return w.etag != "" && r.ExperimentEtag != w.etag
 }
 
 // isOver reports whether a call failed because the time of its wait is over. The server knows the
@@ -144,7 +160,8 @@ func (c *Client) printWaited(r *adminpb.Report) error {
 	for _, line := range reportview.Progress(r, reportview.OptionsFor(c.Out)) {
 		fmt.Fprintln(c.Out, line)
 	}
-	return nil
+	_, err := fmt.Fprintf(c.Out, "judged: the experiment with the etag %s\n", r.ExperimentEtag)
+	return err
 }
 
 // enough reports whether a report shows all that waiting can bring: a requirement about who

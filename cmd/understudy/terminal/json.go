@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -22,21 +23,24 @@ func WriteJSON(w io.Writer, m proto.Message) error {
 // Field is a field of JSON.
 type Field struct{ Name, Value string }
 
-// WriteJSONWith is WriteJSON with one more field, which the message does not have, at its
+// WriteJSONWith is WriteJSON with more fields, which the message does not have, at its
 // beginning.
-func WriteJSONWith(w io.Writer, m proto.Message, more Field) error {
+func WriteJSONWith(w io.Writer, m proto.Message, more ...Field) error {
 	text, err := protojson.Marshal(m)
 	if err != nil {
 		return err
 	}
-	field, err := json.Marshal(map[string]string{more.Name: more.Value})
-	if err != nil {
-		return err
+	for _, f := range slices.Backward(more) {
+		field, err := json.Marshal(map[string]string{f.Name: f.Value})
+		if err != nil {
+			return err
+		}
+		if rest := bytes.TrimPrefix(text, []byte("{")); !bytes.Equal(rest, []byte("}")) {
+			field = append(append(field[:len(field)-1], ','), rest...)
+		}
+		text = field
 	}
-	if rest := bytes.TrimPrefix(text, []byte("{")); !bytes.Equal(rest, []byte("}")) {
-		field = append(append(field[:len(field)-1], ','), rest...)
-	}
-	return writeIndented(w, field)
+	return writeIndented(w, text)
 }
 
 // WriteValue writes a value that is no message as JSON, in the same form.
