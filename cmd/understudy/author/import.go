@@ -40,8 +40,8 @@ type importFlags struct {
 	withoutTests bool
 	// apply sends the policy to the admin API.
 	apply bool
-	// validateOnly lets the API check it and store nothing.
-	validateOnly bool
+	// options are for the API.
+	options cli.ApplyOptions
 }
 
 // NewImport makes the command for those who come from opa-envoy-plugin. What it prints is
@@ -98,7 +98,8 @@ func (f *importFlags) bind(cmd *cobra.Command) {
 	flags.StringVar(&f.opaConfig, "opa-config", "", "OPA's configuration, whose plugins.envoy_ext_authz_grpc.path is the rule")
 	flags.BoolVar(&f.withoutTests, "no-tests", false, "leave out modules of files like authz_test.rego")
 	flags.BoolVar(&f.apply, "apply", false, "send it to the admin API as --id")
-	flags.BoolVar(&f.validateOnly, "validate-only", false, "with --apply: check everything and change nothing")
+	f.options.BindReplace(flags)
+	flags.BoolVar(&f.options.ValidateOnly, "validate-only", false, "with --apply: check everything and change nothing")
 	_ = cmd.MarkFlagFilename("opa-config", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("verification-key")
 	command.CompleteOutput(cmd, "yaml", "json")
@@ -113,7 +114,7 @@ func (f *importFlags) check() error {
 		return command.Usage(errors.New("--output: it is yaml or json"))
 	case f.apply && f.id == "":
 		return command.Usage(errors.New("--id is required with --apply: it names the policy, such as web, or the experiment, such as web/next"))
-	case f.validateOnly && !f.apply:
+	case f.options.ValidateOnly && !f.apply:
 		return command.Usage(errors.New("--validate-only: it goes with --apply; without it nothing is changed anyway"))
 	case f.apply && f.write != "":
 		return command.Usage(errors.New("--write: it does not go with --apply"))
@@ -216,7 +217,7 @@ func (f *importFlags) send(ctx context.Context, document *imported) error {
 		return command.Usage(err)
 	}
 	defer func() { _ = f.client.Conn.Close() }()
-	return f.client.ApplyResource(ctx, f.client.Name(f.id), &resourcefile.Resource{Encoded: encoded, From: "the bundle"}, f.validateOnly)
+	return f.client.ApplyResource(ctx, f.client.Name(f.id), &resourcefile.Resource{Encoded: encoded, From: "the bundle"}, f.options)
 }
 
 // print writes the file that `apply -f` reads. A file is written when all is known

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -24,22 +25,26 @@ import (
 // changes nothing, makes no revision, and says so.
 func newApply() *cobra.Command {
 	var file string
-	var validateOnly bool
+	var o ApplyOptions
 	cmd, _ := newChange(Help{"apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
 		`The file is the resource as YAML or JSON, as the API has it. A module whose text
 begins with @ is read from the file that it names, relative to the first one.
 
 It says whether the resource was created, updated or is unchanged, or with
---validate-only what it would be; in -o json that is the field change.
+--validate-only what it would be; in -o json that is the field change. With the field
+etag in the file, only the version with this etag is replaced.
+
+A live policy that somebody else has changed, or that became live by a commit, a
+rollback or a promotion, may have a change that the file does not have. It is replaced
+after a question on a terminal; in a script with --force, or with --parent-revision if
+the file was made from it.
 ` + nameHelp + "\n" + configHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
-			if file == "" {
-				return command.Usage(errors.New("--file is required: it has the resource as YAML or JSON; - is standard input"))
-			}
-			return c.apply(ctx, c.Name(args[0]), file, validateOnly)
+			return c.apply(ctx, c.Name(args[0]), file, o)
 		})
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the resource as YAML or JSON; - is standard input (required)")
-	cmd.Flags().BoolVar(&validateOnly, "validate-only", false, "check everything and change nothing")
+	o.BindReplace(cmd.Flags())
+	cmd.Flags().BoolVar(&o.ValidateOnly, "validate-only", false, "check everything and change nothing")
 	// Its error is that of a flag that does not exist.
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	return cmd
@@ -51,26 +56,38 @@ It says whether the resource was created, updated or is unchanged, or with
 //
 // Modules that the file names with @ are read from its folder and from below it, and from nowhere
 // else.
-func (c *Client) apply(ctx context.Context, name, file string, validateOnly bool) error {
-	content, err := command.ReadFile(file, c.In)
+func (c *Client) apply(ctx context.Context, name, file string, o ApplyOptions) error {
+	resource, err := readResource(file, c.In)
 	if err != nil {
-		return command.Usage(fmt.Errorf("--file: %w", err))
+		return err
 	}
-	resource, err := resourcefile.Read(content, resourcefile.FromFolder(filepath.Dir(file)))
+	return c.ApplyResource(ctx, name, resource, o)
+}
+
+// readResource reads the file of the flag --file. Its error is one of usage.
+func readResource(file string, in io.Reader) (*resourcefile.Resource, error) {
+	if file == "" {
+		return nil, command.Usage(errors.New("--file is required: it has the resource as YAML or JSON; - is standard input"))
+	}
+	text, err := command.ReadFile(file, in)
 	if err != nil {
-		return command.Usage(fmt.Errorf("--file: %w", err))
+		return nil, command.Usage(fmt.Errorf("--file: %w", err))
+	}
+	resource, err := resourcefile.Read(text, resourcefile.FromFolder(filepath.Dir(file)))
+	if err != nil {
+		return nil, command.Usage(fmt.Errorf("--file: %w", err))
 	}
 	resource.From = "--file"
-	return c.ApplyResource(ctx, name, resource, validateOnly)
+	return resource, nil
 }
 
 // ApplyResource is apply of a resource that was read.
 //
 // The parent of an experiment's policy is its own policy, so a file need not name it.
 //
-// What was there before is read to say what has changed, and for nothing else: the update has no
-// etag unless the file has one, so the last one who applies wins.
-func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile.Resource, validateOnly bool) error {
+// A live policy is replaced only if it is the one that was looked at: see [Client.replacePolicy]. An experiment has no
+// etag unless the file has one, so the last one who applies it wins.
+func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile.Resource, o ApplyOptions) error {
 	// AIP-134: `*` is all fields, those that are empty included.
 	everything := &fieldmaskpb.FieldMask{Paths: []string{"*"}}
 	// A configuration is there as soon as its location is named, so it is never created.
@@ -81,8 +98,8 @@ func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile
 		}
 		config.Name = name
 		before, missing := c.policies.GetConfig(ctx, &adminpb.GetConfigRequest{Name: name})
-		after, err := c.policies.UpdateConfig(ctx, &adminpb.UpdateConfigRequest{Config: config, UpdateMask: everything, ValidateOnly: validateOnly})
-		return c.finishConfig(existingResource{before.GetEtag(), missing}, validateOnly, after, err)
+		after, err := c.policies.UpdateConfig(ctx, &adminpb.UpdateConfigRequest{Config: config, UpdateMask: everything, ValidateOnly: o.ValidateOnly})
+		return c.finishConfig(existingResource{before.GetEtag(), missing}, o.ValidateOnly, after, err)
 	}
 	if isExperiment(name) {
 		e := &adminpb.PolicyExperiment{}
@@ -94,7 +111,7 @@ func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile
 			e.Policy.Name = string(authz.ResourceName(name).Policy())
 		}
 		return c.applyExperiment(ctx, &adminpb.UpdatePolicyExperimentRequest{
-			PolicyExperiment: e, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,
+			PolicyExperiment: e, UpdateMask: everything, AllowMissing: true, ValidateOnly: o.ValidateOnly,
 		})
 	}
 	p := &adminpb.Policy{}
@@ -102,12 +119,10 @@ func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile
 		return command.Usage(fmt.Errorf("%s: it is no policy: %w", r.From, err))
 	}
 	p.Name = name
-	before, missing := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
-	c.creates = status.Code(missing) == codes.NotFound
-	op, err := c.policies.UpdatePolicy(ctx, &adminpb.UpdatePolicyRequest{
-		Policy: p, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,
-	})
-	if err := c.finishApply(ctx, name, existingResource{before.GetEtag(), missing}, op, err); err != nil {
+	before, op, err := c.replacePolicy(ctx, &adminpb.UpdatePolicyRequest{
+		Policy: p, UpdateMask: everything, AllowMissing: true, ValidateOnly: o.ValidateOnly,
+	}, o)
+	if err := c.finishApply(ctx, name, before, op, err); err != nil {
 		return err
 	}
 	c.noteInterpreted(ctx, p)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"understudy/admin/access"
+	"understudy/admin/content"
 	"understudy/admin/history"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -159,6 +160,37 @@ func (c *Client) Revision(ctx context.Context, r RevisionOf) (*adminpb.PolicyRev
 	}
 	found, err := c.policies.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: name})
 	return found, c.unanswered(err)
+}
+
+// newRevision prints the revision ID of a file. It asks no server.
+func newRevision() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "revision -f FILE",
+		Short: "Print the revision ID of a policy in a file",
+		Long: `Print the revision ID of a policy in a file: the ID that the policy has, in every
+location, once the file is applied. It needs no server.`,
+		Example: `  understudy apply shop -f policy.yaml --parent-revision "$(git show main:policy.yaml | understudy revision -f -)"`,
+		Args:    command.Arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := readResource(file, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			p := &adminpb.Policy{}
+			if err := r.Decode(p, "an experiment has no revision"); err != nil {
+				return command.Usage(fmt.Errorf("%s: it is no policy: %w", r.From, err))
+			}
+			id, err := content.RevisionID(p)
+			if err == nil {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), id)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the policy as YAML or JSON; - is standard input (required)")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	return cmd
 }
 
 // newRollback makes an earlier revision live. It is a new change, not an undo: those that

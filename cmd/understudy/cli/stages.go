@@ -22,7 +22,7 @@ policies of its own. --location says from where policies are promoted.`
 //
 // They are apart from [PolicyCommands] in the help: who has one location needs none of them.
 func StageCommands() []*cobra.Command {
-	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRollback(), newOperations(), newNodes()}
+	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRevision(), newRollback(), newOperations(), newNodes()}
 }
 
 // newNext shows or sets where promote leads to. It is the config of a location, stored

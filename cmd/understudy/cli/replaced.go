@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"understudy/admin/content"
+	"understudy/admin/history"
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/cmd/understudy/terminal"
+)
+
+// ApplyOptions are how a resource is applied.
+type ApplyOptions struct {
+	// ValidateOnly changes nothing.
+	ValidateOnly bool
+	// Force replaces a live policy whoever made it live.
+	Force bool
+	// ParentRevision is the revision from which the policy was made, or the beginning of its ID; empty if that is not
+	// known. A live policy of another revision is not replaced.
+	ParentRevision string
+}
+
+// BindReplace declares the flags about the live policy.
+func (o *ApplyOptions) BindReplace(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.Force, "force", false, "replace a live policy that somebody else has changed")
+	flags.StringVar(&o.ParentRevision, "parent-revision", "", "replace the live policy only if it is of this revision, from which the file was made")
+}
+
+// mostReplaceTries is how often the live policy is looked at again, if it changes between the look and the update.
+const mostReplaceTries = 5
+
+// replacePolicy makes an update of a policy. What the update replaces is looked at before, and has to be the same then,
+// unless the file names the version by its etag.
+func (c *Client) replacePolicy(
+	ctx context.Context, r *adminpb.UpdatePolicyRequest, o ApplyOptions,
+) (before existingResource, op *longrunningpb.Operation, err error) {
+	guarded := r.Policy.Etag == "" && !o.Force
+	for try := 1; ; try++ {
+		live, missing := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: r.Policy.Name})
+		before = existingResource{live.GetEtag(), missing}
+		c.creates = status.Code(missing) == codes.NotFound
+		if guarded && missing == nil && live.DeleteTime == nil {
+			if err := c.mayReplace(ctx, live, r.Policy, o); err != nil {
+				return before, nil, err
+			}
+			r.Policy.Etag = live.Etag
+		}
+		op, err = c.policies.UpdatePolicy(ctx, r)
+		if !guarded || try == mostReplaceTries || status.Code(err) != codes.Aborted {
+			return before, op, err
+		}
+	}
+}
+
+// mayReplace returns an error if the live policy has a change that the new content may not have: if somebody else than
+// the caller made it live, or by another method than an apply. On a terminal it asks.
+func (c *Client) mayReplace(ctx context.Context, live, replacement *adminpb.Policy, o ApplyOptions) error {
+	id := authz.ResourceName(live.Revision).ID()
+	if own, err := content.RevisionID(replacement); err == nil && own == id {
+		return nil
+	}
+	if o.ParentRevision != "" && strings.HasPrefix(id, o.ParentRevision) {
+		return nil
+	}
+	revision, err := c.policies.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: live.Revision})
+	if err != nil {
+		return err
+	}
+	if o.ParentRevision != "" {
+		return fmt.Errorf("nothing was changed: the live policy is revision %s, and not %s; put its change into the file", describeRevision(revision), o.ParentRevision)
+	}
+	if len(revision.Activations) == 0 {
+		return nil
+	}
+	last := revision.Activations[0]
+	who, err := c.WhoAmI(ctx)
+	if err != nil {
+		return err
+	}
+	if verb := last.Verb; (verb == "create" || verb == "update") && last.Creator == who.Principal {
+		return nil
+	}
+	text := "this replaces revision " + describeRevision(revision)
+	switch {
+	case o.ValidateOnly || who.Principal == "":
+		fmt.Fprintln(c.Err, "note: "+text)
+	case !c.interactive():
+		return errors.New("nothing was changed: " + text +
+			"; put its change into the file and name the revision with --parent-revision " + shortID(revision.Name) + ", or replace it with --force")
+	case !c.ask("The live policy was not applied by you: " + text + ".\nReplace it?"):
+		return errors.New("nothing was changed")
+	}
+	return nil
+}
+
+// describeRevision names a revision, with how it became live, by whom and when: "a0ee1ccd (commit of next by token:root,
+// 2m0s ago)".
+func describeRevision(r *adminpb.PolicyRevision) string {
+	text := shortID(r.Name)
+	if len(r.Activations) == 0 {
+		return text
+	}
+	last := r.Activations[0]
+	text += " (" + terminal.Line(history.Words(last))
+	if last.Creator != "" {
+		text += " by " + terminal.Line(last.Creator)
+	}
+	return text + ", " + terminal.Since(last.ActivateTime.AsTime()) + ")"
+}
