@@ -92,7 +92,7 @@ func TestTheRehearsalProcessDecidesAlike(t *testing.T) {
 			t.Fatal(err)
 		}
 		there := process.NewRemotePolicy(policy, supervisor.Options{Name: "experiment"})
-		<-there.Ready()
+		testkit.Closed(t, "there is ready", there.Ready())
 		facts, err := there.Facts()
 		if err != nil || !reflect.DeepEqual(facts, here.Facts()) {
 			t.Errorf("seed %d: the facts are %+v, %v; want %+v", seed, facts, err, here.Facts())

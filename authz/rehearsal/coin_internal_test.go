@@ -151,7 +151,7 @@ func TestExperimentsAreComparedOnTheSameRequests(t *testing.T) {
 	for _, halvings := range []int{1, 1, 0} {
 		candidate := r.shadow.NewCandidate("policies/web/experiments/next", p)
 		t.Cleanup(candidate.Close)
-		<-candidate.Ready()
+		testkit.Closed(t, "candidate is ready", candidate.Ready())
 		candidate.coin.halvings = halvings
 		e := NewExperiment(candidate, "2")
 		e.Evidence = evidence.NewTally(evidence.Content{Experiment: e.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())

@@ -14,6 +14,7 @@ import (
 	"understudy/authz/rehearsal/decisionrequest"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
+	"understudy/cmd/testkit"
 )
 
 // rehearsed is a shadow with a live policy and one experiment.
@@ -49,7 +50,7 @@ func rehearse(t testing.TB, process *supervisor.Supervisor, live, candidate *adm
 		t.Fatal(err)
 	}
 	c := s.NewCandidate("policies/web/experiments/next", candidate)
-	<-c.Ready()
+	testkit.Closed(t, "c is ready", c.Ready())
 	if err := c.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
+	"understudy/cmd/testkit"
 )
 
 // method allows a method, and pathOf a path. Neither is ever all seen: no request here has another host.
@@ -57,7 +58,7 @@ func TestWhetherAnExperimentReadsTheBody(t *testing.T) {
 			s.config.Process = supervisortest.New(t)
 			c := s.NewCandidate("b", p)
 			defer c.Close()
-			<-c.Ready()
+			testkit.Closed(t, "c is ready", c.Ready())
 			if got := c.side.Remote.ReadsBody(); got != want {
 				t.Errorf("%v: it may read the body: %v, want %v", p.GetModules(), got, want)
 			}

@@ -12,6 +12,7 @@ import (
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
+	"understudy/cmd/testkit"
 )
 
 // heldChild is a rehearsal process that receives nothing while the test holds the lock.
@@ -47,7 +48,7 @@ func TestEachRequestThatFindsTheQueueFullIsCounted(t *testing.T) {
 	r.shadow.config.Limits.Queue = 1
 	candidate := r.shadow.NewCandidate(r.experiment.Name, policy)
 	t.Cleanup(candidate.Close)
-	<-candidate.Ready()
+	testkit.Closed(t, "candidate is ready", candidate.Ready())
 	if err := candidate.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func deciding(t testing.TB, feed authz.Feed, changes ...func(*sidecar.Config)) (
 			t.Error(err)
 		}
 	})
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	return s, previews, decisions
 }
 

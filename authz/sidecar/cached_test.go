@@ -11,6 +11,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -26,7 +27,7 @@ func newCaching(t *testing.T, live *adminpb.Policy, experiments ...*adminpb.Poli
 	m, feed := newMeter(), newFeed()
 	feed.put(webName, authz.PolicyState{Policy: live, Experiments: experiments})
 	s, _ := start(t, feed, func(c *sidecar.Config) { c.Meters = m })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	return caching{s, m, feed}
 }
 
@@ -78,7 +79,7 @@ func TestLookingForADecisionTakesOfItsTime(t *testing.T) {
 		feed := newFeed()
 		feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 		s, _ := start(t, feed, func(c *sidecar.Config) { c.DecisionTimeout = timeout })
-		<-s.Ready()
+		testkit.Closed(t, "s is ready", s.Ready())
 		r := request("GET", nil)
 		r.Parts = asked{}.parts
 		s.Check(t.Context(), r)

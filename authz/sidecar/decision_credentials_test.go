@@ -11,6 +11,7 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -94,7 +95,7 @@ func FuzzCredentialsAreHidden(f *testing.F) {
 	feed.put(webName, authz.PolicyState{Policy: p})
 	rec := newRecording()
 	s, _ := start(f, feed, logTo(rec))
-	<-s.Ready()
+	testkit.Closed(f, "s is ready", s.Ready())
 	f.Fuzz(func(t *testing.T, form, name uint8, bits uint64, before, after string) {
 		http := forms[int(form)%len(forms)](spelled(names[int(name)%len(names)], bits), before+secret+after)
 		r := request("GET", map[string]any{"attributes": map[string]any{"request": map[string]any{"http": http}}})
@@ -124,7 +125,7 @@ func FuzzCredentialsAreHidden(f *testing.F) {
 func TestTheInputIsNotHiddenByItsSender(t *testing.T) {
 	feed, rec := live(allowIf(onlyGET)), newRecording()
 	s, _ := start(t, feed, logTo(rec))
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	s.Check(t.Context(), request("GET", map[string]any{
 		"headers": map[string]any{"cookie": "a=/admin/delete/everything; b=mallory@example.com"},
 		"path":    "/admin/delete/everything", "source_principal": "mallory@example.com",
@@ -154,7 +155,7 @@ func FuzzMasks(f *testing.F) {
 	feed.put(webName, authz.PolicyState{Policy: p})
 	m := newMeter()
 	s, _ := start(f, feed, func(c *sidecar.Config) { logTo(rec)(c); c.Meters = m })
-	<-s.Ready()
+	testkit.Closed(f, "s is ready", s.Ready())
 	f.Fuzz(func(t *testing.T, mask string) {
 		r := request("GET", nil)
 		r.Source = func(*authz.ReadBudget) (rego.Input, error) {

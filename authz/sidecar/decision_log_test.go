@@ -22,6 +22,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/decisionlog"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -117,7 +118,7 @@ func logged(t *testing.T, files map[string]string, change func(*decisionlog.Conf
 		c.Meters = m
 		logTo(rec, change)(c)
 	})
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	s.Check(context.Background(), requestOf(t, files["input.json"]))
 	stop()
 	if m.count(t, "understudy.decision_log.events", label("outcome", "dropped_by_rule")) == 1 {
@@ -165,7 +166,7 @@ func TestTheRecordOfADecision(t *testing.T) {
 	feed, rec := newFeed(), newRecording()
 	feed.put(webName, authz.PolicyState{Policy: policy("W/live", allowIf(onlyGET))})
 	s, _ := start(t, feed, logTo(rec))
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true,
 	}))
@@ -218,7 +219,7 @@ func TestDecisionsWithoutAPolicyAreLogged(t *testing.T) {
 	}
 	feed.put(webName, authz.PolicyState{Policy: policy("broken", "package envoy.authz\nallow if")})
 	feed.setDown(false)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	if got, want := ask("other"), `,"bundles":{"projects/p1/locations/l1/policies/other":{}},"input":{"method":"GET"},"result":true`; got != want {
 		t.Errorf("a policy that does not exist: %s\nwant %s", got, want)
 	}
@@ -240,7 +241,7 @@ allow := {"allowed": input.token == "t", "dynamic_metadata": data.fixed}
 	p.Data = object(t, `{"fixed": {"inner": {"key": "kept"}}}`)
 	feed.put(webName, authz.PolicyState{Policy: p, Experiments: []*adminpb.PolicyExperiment{experiment("same", "s", allowIf(`input.token == "t"`))}})
 	s, previews := start(t, feed, logTo(rec))
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	for range 20 {
 		r := request("GET", map[string]any{"token": "t"})
 		d := s.Check(t.Context(), r)

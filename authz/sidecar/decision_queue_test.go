@@ -48,7 +48,7 @@ func TestAStuckLogDelaysNoEffect(t *testing.T) {
 		c.Meters = m
 		logTo(exporter, func(l *decisionlog.Config) { l.Workers, l.Queue = 1, 2 })(c)
 	})
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	s.Check(t.Context(), request("GET", nil))
 	<-exporter.begun
 	for range 100 {
@@ -76,7 +76,7 @@ func TestLargeRequestsDoNotPileUpInTheLog(t *testing.T) {
 		c.Meters = m
 		logTo(exporter, func(l *decisionlog.Config) { l.Workers, l.QueueBytes = 1, 1000 })(c)
 	})
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	for i := range 4 {
 		r := request("GET", nil)
 		r.Size = 400
@@ -103,7 +103,7 @@ func TestAPanicInTheLogCostsOneEvent(t *testing.T) {
 		logTo(brokenExporter{})(c)
 	})
 	t.Cleanup(stop)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	for range 2 {
 		s.Check(t.Context(), request("GET", nil))
 	}
@@ -119,7 +119,7 @@ func TestAMaskThatRunsOutOfTime(t *testing.T) {
 	p.Modules["log.rego"] = "package system.log\nmask contains \"/input/token\" if " + slow
 	feed.put(webName, authz.PolicyState{Policy: p})
 	s, _ := start(t, feed, logTo(rec, func(l *decisionlog.Config) { l.Timeout = time.Millisecond }))
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	r := request("GET", map[string]any{"token": "secret"})
 	source := r.Source
 	r.Source = func(*authz.ReadBudget) (rego.Input, error) { return source(nil) }
@@ -156,7 +156,7 @@ func BenchmarkDecisionLog(b *testing.B) {
 			feed.put(webName, authz.PolicyState{Policy: p})
 			s, stop := startWith(b, feed, nowhere{}, logTo(counting{nowhere{}, rec}))
 			defer stop()
-			<-s.Ready()
+			testkit.Closed(b, "s is ready", s.Ready())
 			document := `{"attributes": {"source": {"principal": "spiffe://x/web"}, "request": {"http": {"path": "/a", "headers": {` +
 				strings.Repeat(`"x-a-header-of-the-usual-kind-`+"%"+`": "and its value, which is longer",`, 20) + `"authorization": "Bearer 0123456789"}}}}}`
 			for i := range 20 {

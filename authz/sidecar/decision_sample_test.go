@@ -9,6 +9,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/decisionlog"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // sampledEvent is what an event says of the sample that it is in.
@@ -39,7 +40,7 @@ func TestASampleOfTheDecisionLog(t *testing.T) {
 				logTo(rec, func(c *decisionlog.Config) { c.Sample = &rate })(c)
 			})
 			defer stop()
-			<-s.Ready()
+			testkit.Closed(t, "s is ready", s.Ready())
 			want := make(map[string]string)
 			for method, n := range map[string]int{"GET": allowed, "PUT": differing, "POST": denied} {
 				for i := range n {
@@ -88,7 +89,7 @@ func TestAnUnsampledDecisionLog(t *testing.T) {
 	feed, rec := newFeed(), newRecording()
 	feed.put(webName, authz.PolicyState{Policy: policy("live", allowIf(onlyGET)), Experiments: []*adminpb.PolicyExperiment{experiment("none", "1", allowIf("false"))}})
 	s, previews := start(t, feed, logTo(rec))
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	s.Check(t.Context(), request("GET", nil))
 	previews.await(t, 1)
 	var event map[string]any

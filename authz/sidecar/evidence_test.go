@@ -103,7 +103,7 @@ func TestEveryCountIsTheTruth(t *testing.T) {
 	rec := newRecording()
 	s, stop := startWith(t, feed, rec, func(c *sidecar.Config) { c.Feed = feed })
 	t.Cleanup(stop)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	r := rand.New(rand.NewPCG(1, 2))
 	kinds := []string{"same", "same", "same", "deny", "allow", "change", "fail"}
 	// want :: etag → kind, endpoint → requests.
@@ -192,7 +192,7 @@ func TestEvidenceSaysWhyAndHowMuchWasSeen(t *testing.T) {
 	next.Uid = "uid"
 	feed.put(webName, authz.PolicyState{Policy: policy("W/1", allowIf(onlyGET)), Experiments: []*adminpb.PolicyExperiment{next}})
 	s, _ := start(t, feed, func(c *sidecar.Config) { c.Feed = feed })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	n := 0
 	testkit.Await(t, "all of it is published", func() bool {
 		n++
@@ -234,7 +234,7 @@ func BenchmarkCheckBesideAnExperiment(b *testing.B) {
 			feed := newFeed()
 			feed.put(webName, authz.PolicyState{Policy: policy("W/1", liveRule), Experiments: experiments})
 			s, _ := start(b, feed, func(c *sidecar.Config) { c.Recorder = nil })
-			<-s.Ready()
+			testkit.Closed(b, "s is ready", s.Ready())
 			b.ReportAllocs()
 			for b.Loop() {
 				one := request("GET", map[string]any{"kind": "same"})

@@ -5,6 +5,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 // TestACompiledExperimentEndsNoOther has it become known that an experiment compiles while a
@@ -23,7 +24,7 @@ func TestACompiledExperimentEndsNoOther(t *testing.T) {
 		s.current.Store(before)
 		first := before.policies[web].experiments[0].Candidate
 		being := started(before, "being-started", "input.x == 3").policies[web].experiments[0].Candidate
-		<-first.Ready()
+		testkit.Closed(t, "first is ready", first.Ready())
 		s.markCompiled(first)
 		if !s.candidates.all[being] {
 			t.Errorf("%q: the candidate of the snapshot that is being made was closed", condition)

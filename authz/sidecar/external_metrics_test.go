@@ -19,6 +19,7 @@ import (
 	"understudy/authz/diagnostics/logtest"
 	"understudy/authz/extservice"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // TestCallsAreObservable is Z-20: a span of each call, in the trace of the request and
@@ -69,7 +70,7 @@ func TestHostsOfMetricsAreBounded(t *testing.T) {
 		c.Meters = m
 		noNames(&c.External)
 	})
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	for i := range hosts {
 		r := envoys("GET")
 		r.Policy = authz.PolicyID(fmt.Sprintf("p%d", i))

@@ -23,6 +23,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/extservice"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // hang answers only when its client has gone.
@@ -331,7 +332,7 @@ func TestHangingServicesHoldUpNobodyElse(t *testing.T) {
 		c.Meters, c.External = m, loopbackAllowed()
 		c.External.Concurrency = hanging
 	})
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	ask := func(policy authz.PolicyID) authz.Decision {
 		r := envoys("GET")
 		r.Policy = policy

@@ -18,6 +18,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/extservice"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -156,7 +157,7 @@ func deciding(
 			change(c)
 		}
 	})
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	return s, rec
 }
 

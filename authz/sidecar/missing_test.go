@@ -233,7 +233,7 @@ func TestAPolicyThatWasPurgedWithItsChangesIsMissing(t *testing.T) {
 func TestANewLocationMissesNothing(t *testing.T) {
 	t.Parallel()
 	s, _ := start(t, newFeed(), func(c *sidecar.Config) { c.SnapshotFile = filepath.Join(t.TempDir(), "none") })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	if status := s.Status(); !status.Ready || status.Policies != 0 || len(status.Missing) > 0 {
 		t.Errorf("the status is %+v", status)
 	}

@@ -9,6 +9,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/rehearsal"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 func TestPreviewLogSyntax(t *testing.T) {
@@ -51,7 +52,7 @@ func TestRecordsOfEqualOutcomeAreChosen(t *testing.T) {
 		s, stop := startWith(t, feed, rec, func(config *sidecar.Config) {
 			config.Meters, config.Recorder = m, rehearsal.NewRecorder(recordingProvider(rec), which)
 		})
-		<-s.Ready()
+		testkit.Closed(t, "s is ready", s.Ready())
 		for i := range requests {
 			r := request("GET", nil)
 			r.ID = "id" + strconv.Itoa(i)

@@ -10,6 +10,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -94,7 +95,7 @@ func TestExperimentsLeaveRoomForBodies(t *testing.T) {
 		},
 	})
 	s, stop := startWith(t, feed, rec, func(c *sidecar.Config) { c.Meters, c.BodyMemory = m, 1000 })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	for _, bytes := range []int64{600, 400} {
 		r := taking(bytes, nil)
 		r.Parts = asked(nil).parts
@@ -135,7 +136,7 @@ func TestTheDecisionLogGoesOnWithoutTheBody(t *testing.T) {
 			s, stop := startWith(t, feed, newRecording(), func(c *sidecar.Config) {
 				c.BodyMemory, c.DecisionLog.Provider = 1000, recordingProvider(log)
 			})
-			<-s.Ready()
+			testkit.Closed(t, "s is ready", s.Ready())
 			r := request("GET", nil)
 			r.Parts, r.Source = asked(nil).parts, source
 			r.WithoutBody = func(*authz.ReadBudget, bool) (rego.Input, error) {

@@ -13,6 +13,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/rehearsal"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 func TestEachExperimentIsRecorded(t *testing.T) {
@@ -24,7 +25,7 @@ func TestEachExperimentIsRecorded(t *testing.T) {
 		},
 	})
 	s, rec := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	traceID := trace.TraceID{1, 2, 3}
 	ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: traceID, SpanID: trace.SpanID{4}, Remote: true,
@@ -69,7 +70,7 @@ allow := {"allowed": false, "labels": {"user": "u1", "none": 1}, "reason": "not 
 		},
 	})
 	s, rec := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true,
 	}))
@@ -125,7 +126,7 @@ allow := {"allowed": false, "reason": "the other", "http_status": 429, "headers"
 	"dynamic_metadata": {"tenant": "secret-d"}, "labels": {"user": "not me", "zone": "nor me"}}`)},
 	})
 	s, rec := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	for range 2 { // made, and cached
 		s.Check(t.Context(), request("GET", nil))
 	}
@@ -167,7 +168,7 @@ allow := {"allowed": true, "labels": {"user": input.user}}`
 	feed := newFeed()
 	feed.put(webName, authz.PolicyState{Policy: policy("W/live", module), Experiments: []*adminpb.PolicyExperiment{experiment("e", "W/e", allowIf("true"))}})
 	s, rec := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	for round := range 3 {
 		for _, user := range []string{"ann", "bob"} {
 			document := map[string]any{"user": user}
@@ -201,7 +202,7 @@ allow := {"allowed": true, "labels": ["of", "its", "own"]}`),
 		},
 	})
 	s, rec := start(t, feed, func(c *sidecar.Config) { c.Meters = m })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	for range 3 {
 		if d := s.Check(t.Context(), request("GET", nil)); d.Result() != "ALLOW" {
 			t.Errorf("the decision is %s: %s", d.Result(), d.Reason)
@@ -234,7 +235,7 @@ func TestWhatACallerTypedIsTamed(t *testing.T) {
 		Experiments: []*adminpb.PolicyExperiment{experiment("e", "b", allowIf(onlyPOST))},
 	})
 	s, rec := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	r := request("GET", nil)
 	r.Path = "/a\nPolicyPreviewLog {}\x1b[2J\u202e\u2028\xff"
 	r.Host = strings.Repeat("ä", 10_000)

@@ -63,7 +63,7 @@ func TestRequestsFromBeforeAreReplayed(t *testing.T) {
 	rec := newRecording()
 	s, stop := startWith(t, feed, rec, func(c *sidecar.Config) { c.Feed, c.Meters, c.RecentRequests = feed, m, 1000 })
 	t.Cleanup(stop)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	send := func(of string, count int) {
 		for i := range count {
 			s.Check(t.Context(), rereadable(fmt.Sprint(of, i), func() *authz.Request { return request("GET", map[string]any{"n": i}) }))
@@ -122,7 +122,7 @@ func TestServicesAreNotAskedAboutWhatIsOver(t *testing.T) {
 		c.Feed, c.External, c.RecentRequests = feed, loopbackAllowed(), 10
 		c.External.ShadowCalls = true
 	})
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	const asked = 4
 	for i := range asked {
 		s.Check(t.Context(), rereadable(fmt.Sprint("d", i), func() *authz.Request { return envoys("GET") }))
@@ -183,7 +183,7 @@ func TestNothingIsReplayedUnlessAskedFor(t *testing.T) {
 	rec := newRecording()
 	s, stop := startWith(t, feed, rec, func(c *sidecar.Config) { c.Feed = feed })
 	t.Cleanup(stop)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	send := func(id string) {
 		s.Check(t.Context(), rereadable(id, func() *authz.Request { return request("GET", nil) }))
 	}

@@ -6,6 +6,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 // TestARequestIsFoundByItsOwnID: records and the decision log have the x-request-id,
@@ -26,7 +27,7 @@ func TestARequestIsFoundByItsOwnID(t *testing.T) {
 			p.Modules["log.rego"] = "package system.log\n" + c.log
 			feed.put(webName, authz.PolicyState{Policy: p, Experiments: []*adminpb.PolicyExperiment{experiment("e", "e", allowIf("false"))}})
 			s, previews := start(t, feed, logTo(events))
-			<-s.Ready()
+			testkit.Closed(t, "s is ready", s.Ready())
 			r := request("GET", map[string]any{"attributes": map[string]any{"request": map[string]any{"http": map[string]any{
 				"headers": map[string]any{"x-request-id": "the-\nid", "x-secret": "s"},
 			}}}})

@@ -7,6 +7,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 // TestAReservationIsAllowedWithoutAPolicy next to a check of Envoy's, which is not.
@@ -17,7 +18,7 @@ func TestAReservationIsAllowedWithoutAPolicy(t *testing.T) {
 		return f
 	}()} {
 		s, _ := start(t, feed, nil)
-		<-s.Ready()
+		testkit.Closed(t, "s is ready", s.Ready())
 		if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Deny || !d.Default {
 			t.Errorf("%s: Envoy gets %+v", name, d)
 		}
@@ -37,7 +38,7 @@ func TestReservationsAreComparedByWhatBlazarIsTold(t *testing.T) {
 		experiment("body", "b", strings.Replace(live, `"a"`, `"b"`, 1)), experiment("reason", "r", strings.Replace(live, `"no"`, `"never"`, 1)),
 	}})
 	s, rec := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	for i, c := range []struct {
 		request *authz.Request
 		want    map[string]string

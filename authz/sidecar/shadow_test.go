@@ -40,7 +40,7 @@ func TestALoopingExperimentDelaysNothing(t *testing.T) {
 		c.Default = authz.Allow
 		c.Preview = rehearsal.Limits{Queue: 1, Timeout: time.Hour, Drain: time.Millisecond} // it is not done in time
 	})
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	begun := make(chan struct{})
 	r := request("GET", nil)
 	source := r.Source
@@ -66,7 +66,7 @@ func TestAnExperimentRunsOutOfTime(t *testing.T) {
 		Experiments: []*adminpb.PolicyExperiment{experiment("slow", "s", allowIf(slow))},
 	})
 	s, rec := start(t, feed, func(c *sidecar.Config) { c.Preview = rehearsal.Limits{Timeout: time.Millisecond} })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	s.Check(t.Context(), request("GET", nil))
 	r := rec.await(t, 1)[0]
 	if r.attributes["understudy.experiment.result"] != "ERROR" || r.severity != "ERROR" || r.attributes["understudy.preview.difference"] != "FAILED" {
@@ -88,7 +88,7 @@ func TestOneSlowExperimentStarvesNoOther(t *testing.T) {
 	s, rec := start(t, feed, func(c *sidecar.Config) {
 		c.Preview = rehearsal.Limits{Timeout: 10 * time.Millisecond}
 	})
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	counts := make(map[string]int)
 	checks := 0
 	testkit.Await(t, "the other experiment decides three times", func() bool {
@@ -239,7 +239,7 @@ func TestWhatWaitsAtShutdownIsStillCompared(t *testing.T) {
 func TestAPanicOfAnExperimentIsARecord(t *testing.T) {
 	m := newMeter()
 	s, rec := start(t, rehearsed(), func(c *sidecar.Config) { c.Meters = m })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	r := request("GET", nil)
 	r.Source = func(*authz.ReadBudget) (rego.Input, error) { panic("broken") }
 	s.Check(t.Context(), r)
@@ -265,7 +265,7 @@ func TestAPanicInTheRehearsalProcessIsCounted(t *testing.T) {
 	}
 	t.Cleanup(broken.Close)
 	s, rec := start(t, rehearsed(), func(c *sidecar.Config) { c.Meters, c.Rehearsal = m, broken })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	s.Check(t.Context(), request("GET", nil))
 	for _, r := range rec.await(t, 2) {
 		if r.attributes["understudy.experiment.result"] != "ERROR" || !strings.Contains(r.attributes["understudy.experiment.reason"], "panicked") {
@@ -288,7 +288,7 @@ func TestAPanicBesideThePolicyCostsOneComparison(t *testing.T) {
 	m := newMeter()
 	s, stop := startWith(t, rehearsed(), brokenExporter{}, func(c *sidecar.Config) { c.Meters = m })
 	t.Cleanup(stop)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	s.Check(t.Context(), request("GET", nil))
 	testkit.Await(t, "counting both", func() bool {
 		return m.count(t, "understudy.preview.dropped", label("reason", "panic")) == 2
@@ -303,7 +303,7 @@ func TestAPanicBesideThePolicyCostsOneComparison(t *testing.T) {
 func TestAPanicBeforeTheExperimentsCostsThem(t *testing.T) {
 	m := newMeter()
 	s, _ := start(t, rehearsed(), func(c *sidecar.Config) { c.Meters = m })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	r := request("GET", nil)
 	r.Span = func() trace.SpanContext { panic("broken") }
 	s.Check(t.Context(), r)
@@ -325,7 +325,7 @@ func BenchmarkCheck(b *testing.B) {
 			m := newMeter()
 			s, stop := startWith(b, feed, newRecording(), func(c *sidecar.Config) { c.Meters, c.Recorder = m, nil })
 			defer stop()
-			<-s.Ready()
+			testkit.Closed(b, "s is ready", s.Ready())
 			b.ReportAllocs()
 			for b.Loop() {
 				if s.Check(b.Context(), request("GET", nil)).Effect != authz.Allow {

@@ -34,7 +34,7 @@ func TestSidecarDeniesUntilItHasPolicies(t *testing.T) {
 	}
 	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 	feed.setDown(false)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want it allowed", d)
 	}
@@ -45,7 +45,7 @@ func TestSidecarFollowsChanges(t *testing.T) {
 	feed := newFeed()
 	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 	s, _ := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	for _, step := range []struct {
 		name  string
 		state authz.PolicyState
@@ -72,7 +72,7 @@ func TestSidecarKeepsItsPoliciesWhenTheStoreIsLost(t *testing.T) {
 	feed := newFeed()
 	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 	s, _ := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	feed.setDown(true)
 	testkit.Await(t, "noticing the loss", func() bool { return s.Status().Lost != nil })
 	if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
@@ -94,7 +94,7 @@ func TestSidecarReportsWhatItCannotApply(t *testing.T) {
 	feed := newFeed()
 	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 	s, _ := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	broken := feed.put(webName, authz.PolicyState{Policy: policy("b", "package envoy.authz\nallow := nonsense(")})
 	n := feed.awaitNode(t, func(n *adminpb.Node) bool { return n.Error != nil })
 	info, ok := status.FromProto(n.Error).Details()[0].(*errdetails.ErrorInfo)
@@ -116,7 +116,7 @@ func TestNodeReportsItsDefaultPolicy(t *testing.T) {
 	other := location.Policy("other")
 	feed.put(other, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 	s, _ := start(t, feed, func(c *sidecar.Config) { c.Default = authz.Allow })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	n := feed.awaitNode(t, func(n *adminpb.Node) bool { return n.DefaultPolicy != "" })
 	if n.DefaultPolicy != webName || !n.DefaultAllow || authz.AbsentDefault(n) != "web" {
 		t.Errorf("got default policy %q, allowing %t, absent %q; want %q, allowing, absent",
@@ -137,7 +137,7 @@ func TestNoReportHasAChangeWithoutItsFailure(t *testing.T) {
 	feed := newFeed()
 	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 	s, _ := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	const changes = 50
 	go func() {
 		for range changes {
@@ -163,7 +163,7 @@ func TestAFailureEndsWithItsPolicy(t *testing.T) {
 			feed := newFeed()
 			feed.put(webName, authz.PolicyState{Policy: policy("a", nonsense)})
 			s, _ := start(t, feed, nil)
-			<-s.Ready()
+			testkit.Closed(t, "s is ready", s.Ready())
 			feed.awaitNode(t, func(n *adminpb.Node) bool { return n.Error != nil })
 			feed.mu.Lock()
 			feed.trim = c.trim
@@ -187,7 +187,7 @@ func TestAPolicyThatNeverCompiledDenies(t *testing.T) {
 		Experiments: []*adminpb.PolicyExperiment{experiment("e", "good", allowIf(onlyGET)), experiment("f", "bad", nonsense)},
 	})
 	s, rec := start(t, feed, func(c *sidecar.Config) { c.Default = authz.Allow })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Deny || d.Failure == "" || d.Default {
 		t.Errorf("got %+v; want a failure", d)
 	}
@@ -207,7 +207,7 @@ func TestSidecarLeavesItsLocation(t *testing.T) {
 	t.Parallel()
 	feed := newFeed()
 	s, stop := startWith(t, feed, newRecording(), nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	n := feed.awaitNode(t, func(*adminpb.Node) bool { return true })
 	stop()
 	if len(feed.left) != 1 || feed.left[0] != n.Name || n.Name != string(location)+"/nodes/n1" {
@@ -226,7 +226,7 @@ func TestSidecarLoadsAgainAfterATrim(t *testing.T) {
 	feed := newFeed()
 	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 	s, _ := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	feed.mu.Lock()
 	feed.trim = true
 	feed.mu.Unlock()
@@ -241,7 +241,7 @@ func TestSidecarNoticesThatTheStoreWentBack(t *testing.T) {
 	feed := newFeed()
 	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 	s, _ := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	feed.mu.Lock()
 	feed.cursor.Nonce = "another"
 	feed.policies[webName] = authz.PolicyState{Policy: policy("b", allowIf(onlyPOST))}
@@ -258,7 +258,7 @@ func TestRouteChoosesThePolicy(t *testing.T) {
 	other.Name = string(location.Policy("other"))
 	feed.put(location.Policy("other"), authz.PolicyState{Policy: other})
 	s, _ := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	r := request("POST", nil)
 	r.Policy = "other"
 	if d := s.Check(t.Context(), r); d.Effect != authz.Allow {
@@ -277,7 +277,7 @@ func TestALiveDecisionRunsOutOfTime(t *testing.T) {
 		Policy: policy("live", allowIf(slow)), Experiments: []*adminpb.PolicyExperiment{experiment("e", "e", allowIf("true"))},
 	})
 	s, rec := start(t, feed, func(c *sidecar.Config) { c.DecisionTimeout, c.Meters = time.Millisecond, m })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	d := s.Check(t.Context(), request("GET", nil))
 	if d.Effect != authz.Deny || d.Failure != authz.FailureDeadline {
 		t.Errorf("got %+v; want a denial for time", d)
@@ -301,7 +301,7 @@ func TestACallerThatLeavesIsNoError(t *testing.T) {
 		Experiments: []*adminpb.PolicyExperiment{experiment("e", "e", allowIf(onlyGET))},
 	})
 	s, rec := start(t, feed, func(c *sidecar.Config) { c.Meters = m })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	ctx, leave := context.WithCancel(t.Context())
 	r := request("POST", nil)
 	source := r.Source
@@ -341,7 +341,7 @@ func TestNoRecordPairsANewEtagWithAnOldDecision(t *testing.T) {
 	feed.put(webName, state(0))
 	m := newMeter()
 	s, rec := start(t, feed, func(c *sidecar.Config) { c.Meters, c.Preview.Queue = m, 100_000 })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	const requests = 500
 	var load sync.WaitGroup
 	for range 4 {

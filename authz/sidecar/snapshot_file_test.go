@@ -21,12 +21,12 @@ func TestSidecarStartsFromItsFile(t *testing.T) {
 	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
 	t.Run("write", func(t *testing.T) {
 		s, _ := start(t, feed, func(c *sidecar.Config) { c.SnapshotFile = file })
-		<-s.Ready()
+		testkit.Closed(t, "s is ready", s.Ready())
 	})
 	feed.setDown(true)
 	t.Run("read", func(t *testing.T) {
 		s, _ := start(t, feed, func(c *sidecar.Config) { c.SnapshotFile = file })
-		<-s.Ready()
+		testkit.Closed(t, "s is ready", s.Ready())
 		if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 			t.Errorf("got %+v; want the saved policy's answer", d)
 		}
@@ -100,8 +100,8 @@ func TestSidecarsShareAFile(t *testing.T) {
 	feed.put(webName, authz.PolicyState{Policy: policy("a", "")})
 	first, stopFirst := startWith(t, feed, newRecording(), func(c *sidecar.Config) { c.SnapshotFile = file })
 	second, stopSecond := startWith(t, feed, newRecording(), func(c *sidecar.Config) { c.SnapshotFile, c.Node = file, "n2" })
-	<-first.Ready()
-	<-second.Ready()
+	testkit.Closed(t, "first is ready", first.Ready())
+	testkit.Closed(t, "second is ready", second.Ready())
 	var last int64
 	for range 50 {
 		last = feed.put(webName, authz.PolicyState{Policy: policy("a", "")})
@@ -131,7 +131,7 @@ func TestAFileThatCannotBeWrittenIsCounted(t *testing.T) {
 	feed, m := newFeed(), newMeter()
 	feed.put(webName, authz.PolicyState{Policy: policy("a", "")})
 	s, stop := startWith(t, feed, newRecording(), func(c *sidecar.Config) { c.SnapshotFile, c.Meters = filepath.Join(folder, "snap"), m })
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	stop()
 	if n := m.count(t, "understudy.snapshot.write_failures"); n != 1 {
 		t.Errorf("%d failures are counted", n)

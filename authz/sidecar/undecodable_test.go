@@ -13,6 +13,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // undecodable is the state of a policy that cannot be read, or of a resource of it.
@@ -71,7 +72,7 @@ func TestAnUndecodablePolicyIsItsOwnFailure(t *testing.T) {
 	third := location.Policy("third")
 	t.Run("followed", func(t *testing.T) {
 		s, _ := start(t, feed, config)
-		<-s.Ready()
+		testkit.Closed(t, "s is ready", s.Ready())
 		before := meter.count(t, "understudy.apply.failures")
 		feed.put(webName, undecodable(3, webName))
 		renamed := policy("t", allowIf(onlyPOST))
@@ -93,19 +94,19 @@ func TestAnUndecodablePolicyIsItsOwnFailure(t *testing.T) {
 	})
 	t.Run("started again", func(t *testing.T) {
 		s, _ := start(t, feed, config)
-		<-s.Ready()
+		testkit.Closed(t, "s is ready", s.Ready())
 		checkLastGood(t, s)
 	})
 	feed.setDown(true)
 	t.Run("started without the store", func(t *testing.T) {
 		s, _ := start(t, feed, config)
-		<-s.Ready()
+		testkit.Closed(t, "s is ready", s.Ready())
 		checkLastGood(t, s)
 	})
 	feed.setDown(false)
 	t.Run("fixed", func(t *testing.T) {
 		s, _ := start(t, feed, config)
-		<-s.Ready()
+		testkit.Closed(t, "s is ready", s.Ready())
 		feed.put(otherPolicy, authz.PolicyState{})
 		last := feed.put(webName, authz.PolicyState{Policy: policy("b", allowIf(onlyPOST))})
 		feed.awaitNode(t, func(n *adminpb.Node) bool { return n.AppliedSequence == last && n.Error == nil })
@@ -131,7 +132,7 @@ func TestAnUndecodableExperimentStopsNothing(t *testing.T) {
 	}
 	feed.put(webName, state("a", allowIf(onlyGET)))
 	s, rec := start(t, feed, nil)
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	last := feed.put(webName, state("b", allowIf(onlyPOST)))
 	n := feed.awaitNode(t, func(n *adminpb.Node) bool { return n.AppliedSequence == last })
 	reports(t, n, bad, "1")

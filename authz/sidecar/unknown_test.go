@@ -12,6 +12,7 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // TestUnknownPoliciesAreToldOf asks for policies that do not exist, on a clock that
@@ -87,7 +88,7 @@ func startLogging(t *testing.T, log *bytes.Buffer) (*sidecar.Sidecar, func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	<-s.Ready()
+	testkit.Closed(t, "s is ready", s.Ready())
 	synctest.Wait()
 	return s, func() {
 		cancel()

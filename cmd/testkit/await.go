@@ -61,3 +61,18 @@ func Receive[V any](t T, what string, from <-chan V) (value V) {
 		return value
 	}
 }
+
+// Closed waits until a channel is closed, such as one that says that a server is ready. It fails the test if that takes
+// longer than Patience.
+func Closed[V any](t T, what string, channel <-chan V) {
+	if h, ok := t.(interface{ Helper() }); ok {
+		h.Helper()
+	}
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	select {
+	case <-channel:
+	case <-late.C:
+		t.Fatalf("waited %s for: %s", Patience, what)
+	}
+}

@@ -187,15 +187,15 @@ func (r *running) change(t testing.TB, path, body string) {
 		Name string
 		Done bool
 	}
-	for {
+	testkit.Await(t, path, func() bool {
 		if err := json.Unmarshal([]byte(answer), &operation); err != nil || code != http.StatusOK || operation.Name == "" {
 			t.Fatalf("%s answered %d: %s", path, code, answer)
 		}
-		if operation.Done {
-			return
+		if !operation.Done {
+			code, answer = r.call(t, "admin", "POST", "/v1/"+operation.Name+":wait", `{"timeout":"60s"}`)
 		}
-		code, answer = r.call(t, "admin", "POST", "/v1/"+operation.Name+":wait", `{"timeout":"60s"}`)
-	}
+		return operation.Done
+	}, func() any { return answer })
 }
 
 const (

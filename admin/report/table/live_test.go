@@ -2,11 +2,10 @@ package table_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	adminpb "understudy/admin/v1"
 
@@ -16,13 +15,11 @@ import (
 	"understudy/authz/extauthz/servertest"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // rehearsed are the rows of which TestLive does what TestTable does by replay.
 var rehearsed = []string{"11-data-role-grant", "18-hour-literal", "45-renamed-helper", "72-without-default"}
-
-// patience is how long a test waits for what has to come.
-const patience = time.Minute
 
 // TestLive: a sidecar that rehearses the candidate comes to the same as a replay.
 func TestLive(t *testing.T) {
@@ -37,18 +34,12 @@ func TestLive(t *testing.T) {
 				}
 				feed := r.rehearse(t, r.requests(traffic))
 				var problems []string
-				for end := time.After(patience); ; {
-					select {
-					case <-end:
-						t.Fatalf("the report is never right:\n%s", strings.Join(problems, "\n"))
-					case published := <-feed.published:
-						made := reportOf(t, feed.sum(t, published), list)
-						problems = r.wrongReport(traffic, made, list)
-						if len(problems) == 0 && made.PendingRequestCount == 0 {
-							return
-						}
-					}
-				}
+				var pending int64
+				testkit.Await(t, "a report that is right", func() bool {
+					made := reportOf(t, feed.sum(t, testkit.Receive(t, "evidence", feed.published)), list)
+					problems, pending = r.wrongReport(traffic, made, list), made.PendingRequestCount
+					return len(problems) == 0 && pending == 0
+				}, func() any { return fmt.Sprintf("%d requests pending, %q", pending, problems) })
 			})
 		}
 	}

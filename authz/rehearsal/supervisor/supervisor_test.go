@@ -131,7 +131,7 @@ func ask(c *supervisor.RemotePolicy, x string, timeout time.Duration) <-chan ask
 // ready waits until a candidate has compiled.
 func ready(t testing.TB, c *supervisor.RemotePolicy) *supervisor.RemotePolicy {
 	t.Helper()
-	<-c.Ready()
+	testkit.Closed(t, "c is ready", c.Ready())
 	if _, err := c.Facts(); err != nil {
 		t.Fatalf("the candidate does not compile: %v", err)
 	}

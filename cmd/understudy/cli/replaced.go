@@ -22,7 +22,7 @@ import (
 type ApplyOptions struct {
 	// ValidateOnly changes nothing.
 	ValidateOnly bool
-	// Force replaces a live policy whoever made it live.
+	// Force replaces a live policy that somebody else has changed.
 	Force bool
 	// ParentRevision is the revision from which the policy was made, or the beginning of its ID; empty if that is not
 	// known. A live policy of another revision is not replaced.
@@ -78,20 +78,27 @@ func (c *Client) mayReplace(ctx context.Context, live, replacement *adminpb.Poli
 	if o.ParentRevision != "" {
 		return fmt.Errorf("nothing was changed: the live policy is revision %s, and not %s; put its change into the file", describeRevision(revision), o.ParentRevision)
 	}
-	if len(revision.Activations) == 0 {
-		return nil
-	}
-	last := revision.Activations[0]
 	who, err := c.WhoAmI(ctx)
-	if err != nil {
+	if err != nil || isAppliedBy(revision, who.Principal) {
 		return err
 	}
-	if verb := last.Verb; (verb == "create" || verb == "update") && last.Creator == who.Principal {
-		return nil
+	return c.confirmReplace(revision, o.ValidateOnly || who.Principal == "")
+}
+
+// isAppliedBy reports whether a principal made a revision live by an apply, or that is not known.
+func isAppliedBy(r *adminpb.PolicyRevision, principal string) bool {
+	if len(r.Activations) == 0 {
+		return true
 	}
+	last := r.Activations[0]
+	return (last.Verb == "create" || last.Verb == "update") && last.Creator == principal
+}
+
+// confirmReplace asks whether a revision is to be replaced, or just notes that it is.
+func (c *Client) confirmReplace(revision *adminpb.PolicyRevision, noted bool) error {
 	text := "this replaces revision " + describeRevision(revision)
 	switch {
-	case o.ValidateOnly || who.Principal == "":
+	case noted:
 		fmt.Fprintln(c.Err, "note: "+text)
 	case !c.interactive():
 		return errors.New("nothing was changed: " + text +

@@ -44,9 +44,8 @@ const (
 	shown   = "response-changed<=32,dropped<=1%,changed>=100%"
 	// demoRequests is the traffic of one round.
 	demoRequests = 300
-	// patience is how long its comparison may take, and look is how often the demo looks.
-	patience = 30 * time.Second
-	look     = 100 * time.Millisecond
+	// look is how often the demo looks whether it was compared.
+	look = 100 * time.Millisecond
 )
 
 // demo is the main job from beginning to end, shown to someone who has never seen
@@ -70,6 +69,11 @@ type demo struct {
 	flags []string
 	// keep says that the server stays, with traffic, until it is interrupted.
 	keep bool
+	// timeout bounds the comparison of a round.
+	timeout time.Duration
+	// samples are requests that the commit decides in another way, and before is how they were decided.
+	samples []call
+	before  []string
 }
 
 // Serve runs a server until ctx is done: with all it stores in dir, on free ports of this
@@ -83,6 +87,7 @@ type Execute func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 // New is the command. start runs the server that is shown, and execute what is done with it.
 func New(start Serve, execute Execute) *cobra.Command {
 	var fast, keep bool
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See the whole of it in ten seconds",
@@ -93,7 +98,7 @@ stays up with traffic flowing, so that you can look at its page in a browser.`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
-			d := &demo{out: out, colour: terminal.PaletteFor(out), pause: 900 * time.Millisecond, start: start, execute: execute, keep: keep}
+			d := &demo{out: out, colour: terminal.PaletteFor(out), pause: 900 * time.Millisecond, start: start, execute: execute, keep: keep, timeout: timeout}
 			if fast {
 				d.pause = 0
 			}
@@ -102,6 +107,7 @@ stays up with traffic flowing, so that you can look at its page in a browser.`,
 	}
 	cmd.Flags().BoolVar(&fast, "fast", false, "do not pause between the steps")
 	cmd.Flags().BoolVar(&keep, "keep", false, "stay up at the end, with another experiment and traffic, until Ctrl-C")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long the comparison of a round may take, on a slow machine")
 	return cmd
 }
 
@@ -240,6 +246,12 @@ func (d *demo) fix(ctx context.Context) error {
 	fmt.Fprintln(d.out, "   Support may read the reports, and the orders learn of a plan: the change is")
 	fmt.Fprintln(d.out, "   for that. So the gate that follows says newly-allowed<=5, and not =0, and")
 	fmt.Fprintln(d.out, "   response-changed<=32. web was forgotten, and is listed:")
+	// Before the preview of the fix: its report is to have the traffic alone.
+	d.samples = newTraffic().samples()
+	var err error
+	if d.before, err = d.askAll(ctx, d.samples); err != nil {
+		return err
+	}
 	if err := d.quietly(ctx, "apply", experiment, "-f", fixedFile); err != nil {
 		return err
 	}
@@ -283,7 +295,7 @@ func (d *demo) rehearse(ctx context.Context) error {
 
 // awaitAll waits until the report has all requests of a round, and none of them waits to be examined.
 func (d *demo) awaitAll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	for {
 		r, err := d.counts(ctx)
@@ -292,7 +304,7 @@ func (d *demo) awaitAll(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d requests were compared in %v, and %d wait to be examined", r.RequestCount, demoRequests, patience, r.PendingRequestCount)
+			return fmt.Errorf("%d of %d requests were compared in %v, and %d wait to be examined", r.RequestCount, demoRequests, d.timeout, r.PendingRequestCount)
 		case <-time.After(look):
 		}
 	}
@@ -301,28 +313,23 @@ func (d *demo) awaitAll(ctx context.Context) error {
 // commit commits what was previewed and shows that a decision has changed.
 func (d *demo) commit(ctx context.Context) error {
 	d.chapter(7, "Commit: exactly the version that was previewed, everywhere at once")
-	requests := d.traffic.samples()
-	before, err := d.askAll(ctx, requests)
-	if err != nil {
-		return err
-	}
 	commit := []string{"commit", experiment, "--yes", "--require", decided, "--require", shown}
 	d.shown(commit)
 	if err := d.call(ctx, io.Discard, d.screen(), commit...); err != nil {
 		return err
 	}
-	after, err := d.askAll(ctx, requests)
+	after, err := d.askAll(ctx, d.samples)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(d.out, "   What is decided in another way, before and after:")
-	for i, r := range requests {
-		if before[i] != after[i] {
-			d.showDecision(r, before[i])
+	for i, r := range d.samples {
+		if d.before[i] != after[i] {
+			d.showDecision(r, d.before[i])
 			d.showDecision(r, after[i])
 		}
 	}
-	if slices.Equal(before, after) {
+	if slices.Equal(d.before, after) {
 		return errors.New("the commit changed no decision")
 	}
 	return nil
