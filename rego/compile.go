@@ -58,6 +58,9 @@ func load(ctx context.Context, source Source) (*Program, error) {
 	case compiler.Failed():
 		return nil, compile.NewError(compile.ProblemsOf(compiler.Errors))
 	}
+	if problems := compile.Cycles(compiler.Modules); len(problems) > 0 {
+		return nil, compile.NewError(problems)
+	}
 	return &Program{compiler: compiler, store: store, txn: txn}, nil
 }
 

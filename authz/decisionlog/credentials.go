@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"understudy/authz/diagnostics"
 )
 
 // hidden stands for what is not shown.
@@ -172,6 +174,10 @@ func appendSecrets(all []string, value string) []string {
 			continue
 		}
 		all = append(all, p)
+		// Labels have no control characters, and so have another text in their place.
+		if clean := diagnostics.Clean(p); clean != p {
+			all = append(all, clean)
+		}
 		// A policy that formats a list or an object quotes what is in it.
 		if quoted := strconv.Quote(p); len(quoted) > len(p)+2 {
 			all = append(all, quoted[1:len(quoted)-1])

@@ -79,6 +79,7 @@ func FuzzCredentialsAreHidden(f *testing.F) {
 	for i := range forms {
 		f.Add(uint8(i), uint8(i), uint64(0), "Bearer ", "")
 		f.Add(uint8(i), uint8(i+4), uint64(0xAAAA), "session=", "; theme=dark")
+		f.Add(uint8(i), uint8(13), uint64(11), "", "0\t") // a control character, which labels have not
 	}
 	const secret = "s3cr3t-T0ken/0123456789+="
 	names := []string{
