@@ -92,7 +92,10 @@ func (c *comparison) both(module string) (ours *rego.Program, opa oparego.Prepar
 }
 
 // policy compares one policy for some inputs.
-func (c *comparison) policy(seed uint64, module string) {
+func (c *comparison) policy(seed uint64, module string) { c.policyOn(seed, module, formInput) }
+
+// policyOn compares one policy for some inputs that a function makes.
+func (c *comparison) policyOn(seed uint64, module string, input func(*rand.Rand) map[string]any) {
 	c.policies++
 	ours, opa, done := c.both(module)
 	defer done()
@@ -102,7 +105,7 @@ func (c *comparison) policy(seed uint64, module string) {
 	c.compiled++
 	r := rand.New(rand.NewPCG(seed, 3))
 	for range 12 {
-		if document := formInput(r); !c.same(ours, "p/allow", opa, document) {
+		if document := input(r); !c.same(ours, "p/allow", opa, document) {
 			c.Fatalf("seed %d:\n%s\ninput %v", seed, module, document)
 		}
 	}

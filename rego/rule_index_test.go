@@ -121,21 +121,7 @@ func indexedInput(r *rand.Rand) map[string]any {
 func TestRulesAreSelectedAsOPADoes(t *testing.T) {
 	c := &comparison{T: t}
 	for seed := range uint64(testkit.Cases(1000)) {
-		module := manyRules(seed)
-		c.policies++
-		ours, opa, done := c.both(module)
-		if ours == nil {
-			done()
-			continue
-		}
-		c.compiled++
-		r := rand.New(rand.NewPCG(seed, 12))
-		for range 12 {
-			if document := indexedInput(r); !c.same(ours, "p/allow", opa, document) {
-				t.Fatalf("seed %d:\n%s\ninput %v", seed, module, document)
-			}
-		}
-		done()
+		c.policyOn(seed, manyRules(seed), indexedInput)
 	}
 	if c.compiled < c.policies/2 || c.defined < c.evaluated/20 {
 		t.Errorf("of %d policies, %d compile, and of %d evaluations %d have a value", c.policies, c.compiled, c.evaluated, c.defined)

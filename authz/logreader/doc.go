@@ -2,8 +2,9 @@
 //
 // A file is read in two steps. A [Scanner] splits it into records, one after the other and
 // without looking into them: lines, objects over several lines, or the elements of arrays,
-// whether compressed by gzip or not. [Parse] then makes entries of a record; records are independent of each other, so that
-// may be done by several goroutines. What a record is, its content says:
+// whether compressed by gzip or not. [Parse] then makes entries of a record; records are
+// independent of each other, so that may be done by several goroutines. What a record is, its
+// content says:
 //
 //   - an event of OPA's decision log, as opa-envoy-plugin and this project write it too, alone
 //     or as a line of the JSON console, which has other lines in between;

@@ -69,27 +69,7 @@ func (q *equations) unify(a, b *ast.Term) {
 	case isVarToo:
 		q.unify(b, a)
 	default:
-		q.unifyElements(a, b)
-	}
-}
-
-// unifyElements adds what it means that two arrays, or two objects, are equal.
-func (q *equations) unifyElements(a, b *ast.Term) {
-	switch x := a.Value.(type) {
-	case *ast.Array:
-		if y, ok := b.Value.(*ast.Array); ok && x.Len() == y.Len() {
-			for i := range x.Len() {
-				q.unify(x.Elem(i), y.Elem(i))
-			}
-		}
-	case ast.Object:
-		if y, ok := b.Value.(ast.Object); ok {
-			x.Foreach(func(key, value *ast.Term) {
-				if other := y.Get(key); other != nil {
-					q.unify(value, other)
-				}
-			})
-		}
+		eachPart(a, b, q.unify)
 	}
 }
 

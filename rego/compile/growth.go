@@ -69,23 +69,24 @@ func (g *growth) pair(a, b *ast.Term) {
 	case other:
 		g.made[y] = append(g.made[y], a)
 	}
-	g.pairParts(a, b)
+	eachPart(a, b, g.pair)
 }
 
-// pairParts notes that the parts of two terms that are written in the same place are the same values.
-func (g *growth) pairParts(a, b *ast.Term) {
+// eachPart calls a function for the parts of two terms that are written in the same place: the elements of arrays of
+// one length, and the values of objects at one key.
+func eachPart(a, b *ast.Term, pair func(a, b *ast.Term)) {
 	switch x := a.Value.(type) {
 	case *ast.Array:
 		if y, ok := b.Value.(*ast.Array); ok && x.Len() == y.Len() {
 			for i := range x.Len() {
-				g.pair(x.Elem(i), y.Elem(i))
+				pair(x.Elem(i), y.Elem(i))
 			}
 		}
 	case ast.Object:
 		if y, ok := b.Value.(ast.Object); ok {
 			x.Foreach(func(key, value *ast.Term) {
 				if other := y.Get(key); other != nil {
-					g.pair(value, other)
+					pair(value, other)
 				}
 			})
 		}

@@ -13,7 +13,7 @@ type partial struct {
 	isSet bool
 	// full are the bodies, which add to a partialValue.
 	full []*branch
-	// index selects those of full that can hold; nil for each.
+	// index selects the bodies that can hold. Without one, nil, each is evaluated.
 	index *ruleIndex
 	// once is the whole value.
 	once once

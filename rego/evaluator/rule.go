@@ -46,7 +46,7 @@ func groundRefs(rules []*ast.Rule) bool {
 // rules are those of one name.
 type rules struct {
 	all []alternatives
-	// index selects those of all that can hold; nil for each.
+	// index selects the rules that can hold. Without one, nil, each is evaluated.
 	index *ruleIndex
 	// fallback is the default rule; nil if there is none.
 	fallback *branch

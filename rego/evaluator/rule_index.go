@@ -51,7 +51,7 @@ func (c *Compiler) newRuleIndex(def *definition, opa *opaIndex, all []*ast.Rule,
 		if rule.Else != nil {
 			continue
 		}
-		needs[i] = requirementsOf(rule)
+		needs[i] = slices.Clone(opa.requirementsOf(rule))
 		for _, r := range needs[i] {
 			shared[r.key()] = shared[r.key()].with(rule, r)
 		}
@@ -160,7 +160,7 @@ func (s scope) guarded(opa *opaIndex, rule *ast.Rule, args []*union, body step) 
 		return body
 	}
 	var guards []condition
-	for _, r := range append(requirementsOf(rule), presences(rule)...) {
+	for _, r := range slices.Concat(opa.requirementsOf(rule), presences(rule)) {
 		if r.number <= long || !opa.leavesOut(rule, r) {
 			continue
 		}
@@ -187,12 +187,18 @@ func (c *condition) mayHold(f *frame) bool {
 	if c.test == opaque.Present {
 		return !f.m.missing(c.at, c.path) && f.m.err == nil
 	}
+	places, ok := c.matches(f.m, f.vars) // which begin with the arguments
+	return f.m.err == nil && (!ok || slices.ContainsFunc(places, func(place uint32) bool { return c.byText[place] != nil }))
+}
+
+// matches returns the places of the texts with which the test of the value holds. It reports false if that is not known
+// without forcing the value.
+func (c *condition) matches(m *machine, args []opaque.Value) ([]uint32, bool) {
 	value := c.path
 	if c.arg >= 0 {
-		value = f.vars[c.arg]
+		value = args[c.arg]
 	}
-	places, ok := f.m.matches(c.at, c.test, value)
-	return f.m.err == nil && (!ok || slices.ContainsFunc(places, func(place uint32) bool { return c.byText[place] != nil }))
+	return m.matches(c.at, c.test, value)
 }
 
 // opaIndex is OPA's index of the rules of a node.
@@ -201,10 +207,22 @@ type opaIndex struct {
 	index ast.RuleIndex
 	// kept :: reference and its value → the rules that OPA evaluates if all else is unknown.
 	kept map[string]map[*ast.Rule]bool
+	// needs :: rule → what it needs.
+	needs map[*ast.Rule][]requirement
 }
 
 func newOPAIndex(node *ast.TreeNode) *opaIndex {
-	return &opaIndex{index: node.Index, kept: make(map[string]map[*ast.Rule]bool)}
+	return &opaIndex{index: node.Index, kept: make(map[string]map[*ast.Rule]bool), needs: make(map[*ast.Rule][]requirement)}
+}
+
+// requirementsOf returns what a rule needs, found out on first use. The result may not be changed.
+func (o *opaIndex) requirementsOf(rule *ast.Rule) []requirement {
+	needs, known := o.needs[rule]
+	if !known {
+		needs = requirementsOf(rule)
+		o.needs[rule] = needs
+	}
+	return needs
 }
 
 // leavesOut reports whether OPA leaves a rule out if a requirement is not met, whatever else the request has.
@@ -305,11 +323,7 @@ func (s *selection) next() (int, bool) {
 
 // holding returns the rules of which the condition holds: all, if that is not known without forcing the value.
 func (c *condition) holding(m *machine, args []opaque.Value) []int32 {
-	value := c.path
-	if c.arg >= 0 {
-		value = args[c.arg]
-	}
-	places, ok := m.matches(c.at, c.test, value)
+	places, ok := c.matches(m, args)
 	switch {
 	case !ok:
 		return c.all

@@ -154,7 +154,7 @@ func (e *Evaluation) askTexts(test *Test, a, b Value) (Truth, bool, error) {
 	if !value.opaque() || !constant.IsConstant() {
 		return Undefined, false, nil
 	}
-	place, ok := e.vocabulary.place(test, constant)
+	place, ok := e.vocabulary.Place(test, constant.term)
 	if !ok {
 		return Undefined, false, nil
 	}
@@ -177,28 +177,23 @@ func (e *Evaluation) askTexts(test *Test, a, b Value) (Truth, bool, error) {
 func (e *Evaluation) Matches(test *Test, a Value) ([]uint32, bool, error) {
 	e.use(a)
 	a = e.Known(a)
-	switch {
-	case a.IsNone():
-		return nil, true, nil
-	case !a.opaque():
-		places, ok := test.texts(e.vocabulary.texts[test], a.term)
-		return places, ok, nil
-	case !a.askable() || a.isComposite() || e.isSealed(a) || e.recorder.full():
+	if a.opaque() && (!a.askable() || a.isComposite() || e.isSealed(a) || e.recorder.full()) {
 		return nil, false, nil
-	case !e.recorder.on:
-		content, err := e.look(a)
-		if content == nil || err != nil {
-			return nil, true, err
+	}
+	if a.opaque() && e.recorder.on {
+		q := e.vocabulary.question(questionKey{kind: askTexts, test: test, a: a})
+		if q == nil {
+			return nil, false, nil
 		}
-		places, ok := test.texts(e.vocabulary.texts[test], content)
-		return places, ok, nil
+		found, err := e.ask(q)
+		return found.matches, found.answer != otherAnswer, err
 	}
-	q := e.vocabulary.question(questionKey{kind: askTexts, test: test, a: a})
-	if q == nil {
-		return nil, false, nil
+	content, err := e.look(a)
+	if content == nil || err != nil {
+		return nil, true, err
 	}
-	found, err := e.ask(q)
-	return found.matches, found.answer != otherAnswer, err
+	places, ok := test.texts(e.vocabulary.texts[test], content)
+	return places, ok, nil
 }
 
 // Missing reports whether there is no value for sure. It reports false if the value would have to be forced.

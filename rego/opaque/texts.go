@@ -109,24 +109,19 @@ func (t *texts) members(content *ast.Term) (out matches, ok bool) {
 	return slices.Compact(out), true
 }
 
-// place returns the place of a text that a value of the program is; false if the test is not asked for
-// all texts at once, or not for this one.
-func (v *Vocabulary) place(test *Test, constant Value) (uint32, bool) {
+// Place returns the place of a text of the program; false if the test is not asked for all texts at once, or not for
+// this one.
+func (v *Vocabulary) Place(test *Test, text *ast.Term) (uint32, bool) {
 	t := v.texts[test]
 	if t == nil {
 		return 0, false
 	}
-	text, ok := constant.term.Value.(ast.String)
+	s, ok := text.Value.(ast.String)
 	if !ok {
 		return 0, false
 	}
-	i, ok := t.at[string(text)]
+	i, ok := t.at[string(s)]
 	return uint32(i), ok
-}
-
-// Place returns the place of a text with which the program compares by a test. It reports false if there is none.
-func (v *Vocabulary) Place(test *Test, text *ast.Term) (uint32, bool) {
-	return v.place(test, Constant(text))
 }
 
 // form appends what stands for matches in a record.
