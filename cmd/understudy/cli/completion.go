@@ -15,7 +15,7 @@ import (
 // completionTime bounds what pressing a key may take.
 //
 // A person waits for it without knowing for what, and presses the key again after that.
-const completionTime = time.Second
+const completionTime = 3 * time.Second
 
 // completion completes the first argument of a command, which its use names, and a revision
 // as the second one: with what the admin API has. A server that does not answer completes nothing.

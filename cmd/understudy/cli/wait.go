@@ -81,7 +81,7 @@ func (c *Client) waitFor(ctx context.Context, experiment waitedExperiment, requi
 	v := viewOn(c.Err, reportview.Progress)
 	var last *adminpb.Report
 	err := c.follow(ctx, experiment.name, required, v.note, func(r *adminpb.Report) bool {
-		done := enough(r) || unreachableOf(r) || experiment.isReplacedIn(r)
+		done := isFinal(r) || unreachableOf(r) || experiment.isReplacedIn(r)
 		if last == nil && !done {
 			c.explainWaiting(ctx, experiment.name, r)
 		}
@@ -170,6 +170,12 @@ func (c *Client) printWaited(r *adminpb.Report) error {
 // Otherwise a pipeline that waits as the one who wrote the experiment would wait until its time is
 // over.
 func enough(r *adminpb.Report) bool { return r.RequirementsMet || report.OnlyAwaitsCommitter(r) }
+
+// isFinal reports whether a report is enough and stays what it is: what no requirement is about may still
+// be shown by requests that are being examined.
+func isFinal(r *adminpb.Report) bool {
+	return enough(r) && (len(report.Unjudged(r)) == 0 || r.PendingRequestCount == 0)
+}
 
 // outcome is the error of a wait that has ended.
 //
