@@ -264,6 +264,9 @@ const (
 	FailurePanic Failure = "PANIC"
 	// FailureRequest: the request cannot become an input document.
 	FailureRequest Failure = "BAD_REQUEST"
+	// FailureDuplicateKey: the request has a JSON body with an object that has a key twice. Of two
+	// values of one key the upstream may take the other one.
+	FailureDuplicateKey Failure = "DUPLICATE_KEY"
 	// FailureExternal: an external service gave no decision.
 	FailureExternal Failure = "EXTERNAL_SERVICE"
 	// FailureNotCalled: an experiment needs a call to an external service that the live
@@ -287,6 +290,10 @@ func (d Decision) Result() string {
 	}
 	return "ERROR"
 }
+
+// OfRequest reports whether the request is at fault: it cannot become an input document, and is answered
+// with 400.
+func (f Failure) OfRequest() bool { return f == FailureRequest || f == FailureDuplicateKey }
 
 // Lasting reports whether a decision with this failure would be the same again, because
 // policy and input alone make it: so it is for none.

@@ -166,7 +166,7 @@ func externalBody(q evaluation) ([]byte, error) {
 			document["current_lease"] = r.Reservation.Current
 		}
 	case r.Operation != OperationCheck:
-		return nil, &BadRequest{"There is no reservation to ask about."}
+		return nil, &BadRequest{Reason: "There is no reservation to ask about."}
 	default:
 		attributes, err := attributesOf(q)
 		if err != nil {

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -127,7 +128,7 @@ func badRequest(err error) Decision {
 	d.HTTPStatus = 400
 	var bad *BadRequest
 	if errors.As(err, &bad) {
-		d.Reason = bad.Reason
+		d.Reason, d.Failure = bad.Reason, cmp.Or(bad.Failure, FailureRequest)
 	}
 	return d
 }

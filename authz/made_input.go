@@ -27,7 +27,7 @@ func (m *madeInput) once(source func() (rego.Input, error)) (rego.Input, error) 
 	// A source that panics leaves this to the policies that ask after it.
 	m.made, m.err = true, errSourcePanicked
 	m.input, m.err = source()
-	m.made = m.err == nil || Unreadable(m.err).Failure == FailureRequest
+	m.made = m.err == nil || Unreadable(m.err).Failure.OfRequest()
 	return m.input, m.err
 }
 

@@ -171,6 +171,8 @@ func (k Kept) Request() (*Request, error) {
 type BadRequest struct {
 	// Reason says what does not parse, without quoting it.
 	Reason string
+	// Failure is the failure of the decision, one that is [Failure.OfRequest]; empty is FailureRequest.
+	Failure Failure
 }
 
 func (e *BadRequest) Error() string { return e.Reason }

@@ -51,7 +51,7 @@ func WithFailureLog(log *slog.Logger, policy authz.PolicyID) Option {
 
 // escalates reports whether a decision is not a denial, but Envoy's to judge.
 func (s *Server) escalates(d authz.Decision) bool {
-	return s.onFailure != failureDenies && d.Failure != "" && d.Failure != authz.FailureRequest
+	return s.onFailure != failureDenies && d.Failure != "" && !d.Failure.OfRequest()
 }
 
 // logFailure logs a failure that is handed to Envoy. The request is nil if nothing of it

@@ -63,7 +63,7 @@ func (d twice) question(ctx context.Context, r *authz.Request) (q wire.DecisionR
 	defer reading.End()
 	input, err := d.document(r, reading)
 	if bad := (*authz.BadRequest)(nil); errors.As(err, &bad) {
-		document.InputError = bad.Reason
+		document.Unreadable = bad
 	} else if err != nil {
 		d.t.Error(err)
 	} else if document.Input, err = rego.AppendInput([]byte{}, input); err != nil {

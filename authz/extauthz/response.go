@@ -88,7 +88,7 @@ const requestParseError = "request_parse_error: "
 // denialBody returns what the client reads: the policy's text, or what it sent that does
 // not parse. Such a reason quotes nothing of the request.
 func denialBody(d authz.Decision) string {
-	if d.Failure == authz.FailureRequest && d.Body == "" {
+	if d.Failure.OfRequest() && d.Body == "" {
 		return requestParseError + d.Reason
 	}
 	return d.Body
@@ -103,7 +103,7 @@ func denialStatus(d authz.Decision) typev3.StatusCode {
 		return typev3.StatusCode_ServiceUnavailable
 	case d.HTTPStatus > 0 && known:
 		return typev3.StatusCode(d.HTTPStatus)
-	case d.Failure == authz.FailureRequest:
+	case d.Failure.OfRequest():
 		return typev3.StatusCode_BadRequest
 	}
 	return typev3.StatusCode_Forbidden

@@ -75,12 +75,16 @@ func WithPropagator(p propagation.TextMapPropagator) Option {
 // services of the set, which has to hold all its imports. Envoy has to send bodies
 // as bytes (pack_as_bytes).
 func WithDescriptorSet(set *descriptorpb.FileDescriptorSet) (Option, error) {
-	bodies, err := body.NewParser(set)
+	messages, err := body.NewMessages(set)
 	if err != nil {
 		return nil, fmt.Errorf("reading the descriptor set: %w", err)
 	}
-	return func(s *Server) { s.reader.Bodies = bodies }, nil
+	return func(s *Server) { s.reader.Bodies.Messages = messages }, nil
 }
+
+// WithDuplicateKeys reads JSON bodies of which an object has a key twice, as OPA does. The default
+// is to deny them, because the upstream may take the other value.
+func WithDuplicateKeys() Option { return func(s *Server) { s.reader.Bodies.DuplicateKeys = true } }
 
 // WithMeters measures: understudy.full_decodes counts the requests that were decoded in
 // full, by reason. The error is the provider's.

@@ -167,11 +167,11 @@ func documentIn(t testing.TB, made rego.Input) any {
 
 func newReader(t testing.TB) *input.Reader {
 	t.Helper()
-	bodies, err := parser.NewParser(checktest.HealthService())
+	messages, err := parser.NewMessages(checktest.HealthService())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &input.Reader{Bodies: bodies}
+	return &input.Reader{Bodies: parser.Parser{Messages: messages}}
 }
 
 // crossing decides requests by one policy: in this process, and in the rehearsal process by what

@@ -21,6 +21,7 @@ const (
 	skipService     = "an external service decides, and its answers are not recorded"
 	skipTime        = "its time is not known, and a policy reads the clock"
 	skipUnreadable  = "its request cannot be read"
+	skipDuplicate   = "its body has a key twice, for which the server denies it (--duplicate-keys)"
 )
 
 // judgement is what came out of an entry.
@@ -56,7 +57,9 @@ type worker struct {
 const maxLists = 1024
 
 func newWorker(r *replay) *worker {
-	return &worker{replay: r, lists: make(map[string][]lostField), drifts: newDrifts()}
+	w := &worker{replay: r, lists: make(map[string][]lostField), drifts: newDrifts()}
+	w.checks.Bodies.DuplicateKeys = r.DuplicateKeys
+	return w
 }
 
 // judge decides the entries of a batch.
@@ -91,6 +94,10 @@ func (w *worker) entry(ctx context.Context, e *logreader.Entry) judgement {
 	}
 	if w.Policy != "" && j.request.Policy != "" && string(j.request.Policy) != w.Policy {
 		j.skipped = skipPolicy
+		return j
+	}
+	if !w.DuplicateKeys && w.readsBodies() && j.input.hasDuplicateKey() {
+		j.skipped = skipDuplicate
 		return j
 	}
 	w.decide(ctx, &j, w.lost(e, has))
@@ -169,6 +176,9 @@ func (w *worker) decide(ctx context.Context, j *judgement, lost []lostField) {
 	case len(j.lacks) > 0:
 		j.skipped = skipFields
 		return
+	case j.live.Failure == authz.FailureDuplicateKey || j.candidate.Failure == authz.FailureDuplicateKey:
+		j.skipped = skipDuplicate
+		return
 	case unanswered(j.live) || unanswered(j.candidate):
 		j.skipped = skipService
 		return
@@ -199,6 +209,11 @@ func (w *worker) decideBy(ctx context.Context, s *side, j *judgement, lost []los
 	d := s.decide(ctx, watched(j.request, j.input, asked), w.conditions())
 	j.lacks = append(j.lacks, asked.missing()...)
 	return d
+}
+
+// readsBodies reports whether one of the policies may read bodies.
+func (w *worker) readsBodies() bool {
+	return w.live.compiled.MayReadBody() || w.candidate.compiled.MayReadBody()
 }
 
 // unanswered reports whether a decision hangs on an external service.

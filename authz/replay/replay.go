@@ -40,8 +40,7 @@ type Options struct {
 	Timeout time.Duration
 	// Default is the decision of a policy without rules.
 	Default authz.Effect
-	// Strict makes the first record that cannot be read an error.
-	Strict bool
+	Strictness
 	// Progress is called now and then with the number of entries that were counted, by one
 	// goroutine at a time; nil if nobody wants to know.
 	Progress func(entries int64)
@@ -50,6 +49,15 @@ type Options struct {
 	Compared func(*authz.Request)
 	// Examples has entries of the groups of differences kept.
 	Examples bool
+}
+
+// Strictness says which entries are refused.
+type Strictness struct {
+	// Strict makes the first record that cannot be read an error.
+	Strict bool
+	// DuplicateKeys has bodies read of which an object has a key twice. Otherwise their entries are not
+	// compared, if a policy reads bodies: a server denies them.
+	DuplicateKeys bool
 }
 
 // PolicyError is the error of a policy that does not compile.

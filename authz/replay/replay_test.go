@@ -137,6 +137,39 @@ func TestItems(t *testing.T) {
 	}
 }
 
+// TestDuplicateKeys: what a server denies, because an object in the body has a key twice, is counted under a
+// reason of its own, whichever way it was recorded, unless no policy reads bodies or duplicates are allowed.
+func TestDuplicateKeys(t *testing.T) {
+	const readsBody = "allow if input.parsed_body.role == \"guest\"\n"
+	duplicate := envoy("POST", "/orders", nil)
+	http := duplicate["attributes"].(map[string]any)["request"].(map[string]any)["http"].(map[string]any)
+	http["headers"] = map[string]any{"content-type": "application/json"}
+	http["body"] = `{"role":"admin","role":"guest"}`
+	duplicate["parsed_body"] = map[string]any{"role": "guest"}
+	lines := files(
+		entryOf(t, 0, duplicate, true, nil),
+		`{"attributes":{"request":{"http":{"method":"POST","path":"/","headers":{"content-type":"application/json"},"rawBody":"eyJyb2xlIjoiYWRtaW4iLCJyb2xlIjoiZ3Vlc3QifQ=="}}}}`,
+	)
+	for name, tt := range map[string]struct {
+		live     string
+		allowed  bool
+		compared int64
+	}{
+		"they are refused":       {live: readsBody},
+		"they are allowed":       {live: readsBody, allowed: true, compared: 2},
+		"no policy reads a body": {live: anyGET, compared: 2},
+	} {
+		got := run(t, replay.Options{Live: policyOf(tt.live), Candidate: policyOf(tt.live), Files: lines, Strictness: replay.Strictness{DuplicateKeys: tt.allowed}})
+		var want []replay.Skipped
+		if tt.compared == 0 {
+			want = []replay.Skipped{{Reason: "its body has a key twice, for which the server denies it (--duplicate-keys)", Entries: 2}}
+		}
+		if got.Compared != tt.compared || !cmp.Equal(got.Skipped, want) {
+			t.Errorf("%s: %d compared, skipped %v; want %d, %v", name, got.Compared, got.Skipped, tt.compared, want)
+		}
+	}
+}
+
 // TestLastNameCounts: where a name comes twice in a document, policies see what encoding/json does.
 func TestLastNameCounts(t *testing.T) {
 	const get, post = `{"method":"GET","path":"/"}`, `{"method":"POST","path":"/"}`

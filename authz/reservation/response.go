@@ -116,7 +116,7 @@ const (
 // messageOf returns what the user of Blazar reads of a denial: the policy's reason,
 // and of a failure no more than that it was one, but for what is wrong with the request.
 func messageOf(d authz.Decision) string {
-	if d.Failure != "" && d.Failure != authz.FailureRequest {
+	if d.Failure != "" && !d.Failure.OfRequest() {
 		return genericFailure
 	}
 	if text := clean(d.Reason); text != "" {

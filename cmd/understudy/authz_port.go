@@ -258,6 +258,9 @@ func (p *authzPort) options() ([]extauthz.Option, error) {
 	if p.config.observe {
 		options = append(options, extauthz.Observe())
 	}
+	if p.config.duplicateKeys == "allow" {
+		options = append(options, extauthz.WithDuplicateKeys())
+	}
 	if p.telemetry.Traces != nil {
 		options = append(options, extauthz.WithTracer(p.telemetry.Traces.Tracer("understudy/extauthz")))
 	}

@@ -29,6 +29,8 @@ type decisionsConfig struct {
 	observe bool
 	// descriptorSet is a file; empty leaves the bodies of gRPC requests unparsed.
 	descriptorSet string
+	// duplicateKeys is deny or allow: what becomes of a JSON body of which an object has a key twice.
+	duplicateKeys string
 	// decisionCache is the number of decisions that each policy caches; 0 is none.
 	decisionCache int
 	// bodyMemory is in bytes.
@@ -45,6 +47,7 @@ func (c *decisionsConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.decisionIDHeader, "decision-id-header", "", "a header in which a client that is denied over gRPC gets the decision ID, such as x-decision-id; over HTTP it always is (default none)")
 	f.BoolVar(&c.observe, "observe", false, "decide and record as always, and refuse nobody: every answer is OK without an edit; to watch next to an authorizer that enforces")
 	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests, as protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE makes it")
+	f.StringVar(&c.duplicateKeys, "duplicate-keys", "deny", "a JSON body that a policy reads and of which an object has a key twice: deny answers 400, because the upstream may take the other value; allow reads the last one, as OPA does")
 	f.Int64Var(&c.bodyMemory, "body-memory", 64<<20, "the memory for what policies read of bodies at a time, in bytes: a body takes about 500 for each of its values; beyond it a request whose body is read is denied with 503")
 	f.IntVar(&c.decisionCache, "decision-cache", defaultDecisionCache, "how many decisions each live policy caches, of about 200 bytes; 0 for none")
 }
@@ -57,6 +60,7 @@ func (c *decisionsConfig) check(check rule) {
 	if _, err := extauthz.WithDecisionIDHeader(c.decisionIDHeader); c.decisionIDHeader != "" && err != nil {
 		check(false, "decision-id-header", err.Error())
 	}
+	check(command.OneOf(c.duplicateKeys, "deny", "allow"), "duplicate-keys", "it is deny or allow")
 	check(c.bodyMemory > 0, "body-memory", "it is a number of bytes above zero, such as 67108864")
 	check(c.decisionCache >= 0, "decision-cache", "it is a number of decisions, such as 65536, or 0")
 }

@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/protobuf/types/descriptorpb"
-
 	"understudy/authz"
 )
 
@@ -40,18 +38,16 @@ func (s Sent) content() []byte {
 	return []byte(s.Bytes)
 }
 
-// Parser finds bodies. The zero value reads no gRPC messages. It is immutable and safe
+// Parser finds bodies. The zero value reads no gRPC messages and no objects with duplicate
+// keys. It is immutable and safe
 // for concurrent use.
 type Parser struct {
-	// methods is nil if gRPC messages are not read.
-	methods *methods
-}
-
-// NewParser returns a Parser that reads the messages of unary, uncompressed gRPC calls to
-// the services of a descriptor set, which has to hold all its imports.
-func NewParser(set *descriptorpb.FileDescriptorSet) (Parser, error) {
-	m, err := newMethods(set)
-	return Parser{m}, err
+	// DuplicateKeys has JSON read of which an object has a key twice: the last value counts, as
+	// in OPA. Without it such a body is a *authz.BadRequest, because the upstream may take the
+	// first one.
+	DuplicateKeys bool
+	// Messages are the gRPC messages that are read; nil reads none.
+	Messages *Messages
 }
 
 // Body is the body of a request, found but not parsed. The zero value is that of a request
@@ -62,9 +58,10 @@ type Body struct {
 	Truncated bool
 
 	content []byte
+	parser  *Parser
 	// parse makes input.parsed_body of the content. Nil means that it is null: there is no
 	// body, or one of a type that is not read, or one that is truncated.
-	parse func(content []byte) (any, error)
+	parse func(p *Parser, content []byte) (any, error)
 	// weight returns about how many values parse makes, not less. It is cheap.
 	weight func(content []byte) int
 }
@@ -89,15 +86,15 @@ func (p *Parser) Find(sent Sent) (Body, error) {
 	}
 	switch kind {
 	case kindJSON:
-		return whole(sent, Body{parse: parseJSON, weight: weightOfJSON})
+		return whole(sent, Body{parser: p, parse: (*Parser).parseJSON, weight: weightOfJSON})
 	case kindGRPC:
-		return p.methods.find(sent)
+		return p.Messages.find(sent)
 	case kindForm:
-		return whole(sent, Body{parse: parseForm, weight: weightOfForm})
+		return whole(sent, Body{parse: func(_ *Parser, content []byte) (any, error) { return parseForm(content) }, weight: weightOfForm})
 	case kindMultipart:
 		return whole(sent, Body{
-			parse:  func(content []byte) (any, error) { return parseMultipart(sent.ContentType, content) },
-			weight: weightOfMultipart,
+			parser: p, weight: weightOfMultipart,
+			parse: func(p *Parser, content []byte) (any, error) { return p.parseMultipart(sent.ContentType, content) },
 		})
 	}
 	return Body{}, nil
@@ -135,7 +132,7 @@ func (b Body) Value(reading *authz.ReadBudget) (any, error) {
 	if err := reading.Take(int64(weight)*bytesPerValue + int64(len(b.content))*bytesPerByte); err != nil {
 		return nil, err
 	}
-	value, err := b.parse(b.content)
+	value, err := b.parse(b.parser, b.content)
 	if err != nil {
 		return nil, err
 	}

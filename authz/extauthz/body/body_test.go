@@ -2,6 +2,7 @@ package body_test
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -16,11 +17,11 @@ const multipartType = "multipart/form-data; boundary=B"
 // parser knows the gRPC methods of the health service.
 func parser(t testing.TB) body.Parser {
 	t.Helper()
-	p, err := body.NewParser(checktest.HealthService())
+	messages, err := body.NewMessages(checktest.HealthService())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return body.Parser{Messages: messages}
 }
 
 // sent is a body of a type, sent as bytes.
@@ -128,6 +129,68 @@ func TestUnreadableMessages(t *testing.T) {
 	}
 }
 
+// TestDuplicateKeys: an object that has a key twice is refused, at every depth and however the key is
+// written, unless it is allowed: then the last value counts.
+func TestDuplicateKeys(t *testing.T) {
+	for content, duplicate := range map[string]bool{
+		`{"a":1,"a":1}`:                       true,
+		`{"a":1,"\u0061":2}`:                  true,
+		`{"a":1,"b":{"c":[{"x":[],"x":{}}]}}`: true,
+		`[{},{"":1,"":2}]`:                    true,
+		"{\"a\xff\":1,\"a\xfe\":2}":           true, // a policy sees one key, with U+FFFD
+		`{"a":1,"A":2,"b":{"a":3}}`:           false,
+		`[{"a":1},{"a":2}]`:                   false,
+		`{"a:":":","b":"\":{","c":"\\"}`:      false,
+		`{"a":{}}`:                            false,
+		`"a:a"`:                               false,
+	} {
+		for _, s := range []body.Sent{
+			sent("application/json", content),
+			sent(multipartType, "--B\r\nContent-Disposition: form-data; name=\"a\"\r\nContent-Type: application/json\r\n\r\n"+content+"\r\n--B--\r\n"),
+		} {
+			refuses, allows := body.Parser{}, body.Parser{DuplicateKeys: true}
+			bad := (*authz.BadRequest)(nil)
+			if err := valueError(t, refuses, s); errors.As(err, &bad) != duplicate || duplicate && bad.Failure != authz.FailureDuplicateKey {
+				t.Errorf("%s as %s: error %v, want it refused: %v", content, s.ContentType, err, duplicate)
+			}
+			if err := valueError(t, allows, s); err != nil {
+				t.Errorf("%s as %s: it is allowed, and the error is %v", content, s.ContentType, err)
+			}
+		}
+	}
+}
+
+// valueError is the error of making parsed_body of a body that is found.
+func valueError(t testing.TB, p body.Parser, s body.Sent) error {
+	t.Helper()
+	found, err := p.Find(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = found.Value(nil)
+	return err
+}
+
+// FuzzDuplicateKeys holds what is refused against a decoder that reads token by token.
+func FuzzDuplicateKeys(f *testing.F) {
+	for _, seed := range []string{`{"a":[{"b":":","b":1}]}`, `{"a":1,"\u0061":2}`, `[{},{"a":{"a":{}}}]`, `{"":"\\\"","":0}`, "{\"\xff\":1,\"\ufffd\":2}"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, content string) {
+		if !json.Valid([]byte(content)) {
+			return
+		}
+		bad := (*authz.BadRequest)(nil)
+		refused := errors.As(valueError(t, body.Parser{}, sent("application/json", content)), &bad) && bad.Failure == authz.FailureDuplicateKey
+		if allowed := valueError(t, body.Parser{DuplicateKeys: true}, sent("application/json", content)); allowed != nil {
+			return // it is refused for something else
+		}
+		if twice := checktest.HasKeyTwice(content); refused != twice {
+			t.Errorf("%q is refused: %v, want %v", content, refused, twice)
+		}
+	})
+}
+
 // FuzzFind: whatever a body is, it never has more values than its weight says, and no error
 // quotes it.
 func FuzzFind(f *testing.F) {
@@ -175,4 +238,19 @@ func valuesIn(document any) int {
 		}
 	}
 	return n
+}
+
+// BenchmarkDuplicateKeys makes parsed_body of 8 KiB of JSON, with and without looking for duplicate keys.
+func BenchmarkDuplicateKeys(b *testing.B) {
+	content := `{"items":[` + strings.Repeat(`{"sku":"a-1234","name":"a thing","price":12.5,"tags":["x","y"]},`, 130) + `{}]}`
+	for name, p := range map[string]body.Parser{"refused": {}, "allowed": {DuplicateKeys: true}} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(content)))
+			for b.Loop() {
+				if err := valueError(b, p, sent("application/json", content)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -13,20 +13,22 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// methods knows the request messages of gRPC methods, from a descriptor set of the
-// operator's. A nil *methods knows none. The types are dynamic: nothing is generated
-// for services of others.
-type methods struct {
+// Messages are the request messages of gRPC methods, by a descriptor set of the operator's. A nil
+// *Messages has none. The types are dynamic: nothing is generated for services of others. It is
+// immutable and safe for concurrent use.
+type Messages struct {
 	files *protoregistry.Files
 	types *dynamicpb.Types
 }
 
-func newMethods(set *descriptorpb.FileDescriptorSet) (*methods, error) {
+// NewMessages returns the messages of unary, uncompressed gRPC calls to the services of a descriptor
+// set, which has to hold all its imports.
+func NewMessages(set *descriptorpb.FileDescriptorSet) (*Messages, error) {
 	files, err := protodesc.NewFiles(set)
 	if err != nil {
 		return nil, err
 	}
-	return &methods{files, dynamicpb.NewTypes(files)}, nil
+	return &Messages{files, dynamicpb.NewTypes(files)}, nil
 }
 
 // find returns the request message of a unary call, which is parsed to canonical protojson.
@@ -35,7 +37,7 @@ func newMethods(set *descriptorpb.FileDescriptorSet) (*methods, error) {
 // A message that is compressed, or that Envoy sent as text, of which it replaces what is
 // not UTF-8, cannot be read. It counts as truncated: a client chooses whether it
 // compresses, and must not get past a policy that denies by what is in the message.
-func (m *methods) find(sent Sent) (Body, error) {
+func (m *Messages) find(sent Sent) (Body, error) {
 	if m == nil {
 		return Body{}, nil
 	}
@@ -54,7 +56,7 @@ func (m *methods) find(sent Sent) (Body, error) {
 	}
 	return Body{
 		content: message,
-		parse:   func(content []byte) (any, error) { return m.decode(request, content) },
+		parse:   func(_ *Parser, content []byte) (any, error) { return m.decode(request, content) },
 		weight:  func(content []byte) int { return m.weight(content, request, maxNesting) },
 	}, nil
 }
@@ -82,7 +84,7 @@ func unframe(body []byte) (message []byte, compressed, truncated bool, err error
 
 // request returns the request message of a method, or nil if there is no such
 // method or its client streams.
-func (m *methods) request(service protoreflect.FullName, name protoreflect.Name) protoreflect.MessageDescriptor {
+func (m *Messages) request(service protoreflect.FullName, name protoreflect.Name) protoreflect.MessageDescriptor {
 	found, err := m.files.FindDescriptorByName(service)
 	if err != nil {
 		return nil
@@ -100,7 +102,7 @@ func (m *methods) request(service protoreflect.FullName, name protoreflect.Name)
 
 // decode turns a message into JSON and reads that, so that the document has the form
 // that opa-envoy-plugin gives it, 64-bit integers as strings included.
-func (m *methods) decode(descriptor protoreflect.MessageDescriptor, content []byte) (any, error) {
+func (m *Messages) decode(descriptor protoreflect.MessageDescriptor, content []byte) (any, error) {
 	message := dynamicpb.NewMessage(descriptor)
 	if err := (proto.UnmarshalOptions{Resolver: m.types}).Unmarshal(content, message); err != nil {
 		return nil, badRequest("The body is not the message that the gRPC method takes.")
@@ -109,5 +111,6 @@ func (m *methods) decode(descriptor protoreflect.MessageDescriptor, content []by
 	if err != nil {
 		return nil, badRequest("The gRPC message has a value without a form in JSON.")
 	}
-	return parseJSON(text)
+	value, _, err := parseJSON(text)
+	return value, err
 }

@@ -8,27 +8,57 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/url"
-	"slices"
 	"strings"
+
+	"understudy/authz"
 )
+
+// parseJSON parses JSON, and refuses objects that have a key twice, unless they are allowed.
+//
+// Of such keys a value has one, so it has fewer members than its text.
+func (p *Parser) parseJSON(body []byte) (any, error) {
+	value, members, err := parseJSON(body)
+	if err == nil && !p.DuplicateKeys && members < membersIn(body) {
+		return nil, errDuplicateKey
+	}
+	return value, err
+}
+
+var errDuplicateKey = &authz.BadRequest{
+	Reason:  "An object in the body has a key twice, of which the upstream may take another one than the policy. Send each key once.",
+	Failure: authz.FailureDuplicateKey,
+}
+
+// membersIn counts the members of all objects of a JSON text: each has a colon that is in no string.
+func membersIn(text []byte) (n int) {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case ':':
+			n++
+		case '"':
+			i += stringEnd(text[i+1:])
+		}
+	}
+	return n
+}
 
 // parseJSON keeps numbers as they are written: a float64 would change 9007199254740993,
 // and with it what a policy decides by. A second value after the first is refused,
-// since another parser may take that one.
-func parseJSON(body []byte) (any, error) {
+// since another parser may take that one. It also returns how many members the objects have.
+func parseJSON(body []byte) (value any, members int, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
-	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return nil, badRequest("The body is not JSON.")
+		return nil, 0, badRequest("The body is not JSON.")
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, badRequest("The body has something after its JSON value.")
+		return nil, 0, badRequest("The body has something after its JSON value.")
 	}
-	if hasLongNumber(value) {
-		return nil, badRequest("The body has a number of more than 1000 digits.")
+	members, long := look(value)
+	if long {
+		return nil, 0, badRequest("The body has a number of more than 1000 digits.")
 	}
-	return value, nil
+	return value, members, nil
 }
 
 // maxDigits is the length of the longest number in a body, as it is written. To
@@ -36,21 +66,25 @@ func parseJSON(body []byte) (any, error) {
 // seconds, which no deadline ends.
 const maxDigits = 1000
 
-// hasLongNumber looks through a value that is bounded in size already (maxValues).
-func hasLongNumber(value any) bool {
+// look returns how many members the objects in a value have, and whether it has a number of more than
+// maxDigits. The value is bounded in size already (maxValues).
+func look(value any) (members int, long bool) {
 	switch v := value.(type) {
 	case json.Number:
-		return len(v) > maxDigits
+		return 0, len(v) > maxDigits
 	case []any:
-		return slices.ContainsFunc(v, hasLongNumber)
+		for _, element := range v {
+			m, l := look(element)
+			members, long = members+m, long || l
+		}
 	case map[string]any:
+		members = len(v)
 		for _, field := range v {
-			if hasLongNumber(field) {
-				return true
-			}
+			m, l := look(field)
+			members, long = members+m, long || l
 		}
 	}
-	return false
+	return members, long
 }
 
 // parseForm returns an object :: name → its values in order.
@@ -66,7 +100,7 @@ func parseForm(body []byte) (any, error) {
 // is a string, or a value if it is JSON. A part without a name is left out. Without a
 // boundary there is nothing that could be read, and the value is null, as in
 // opa-envoy-plugin.
-func parseMultipart(contentType string, body []byte) (any, error) {
+func (p *Parser) parseMultipart(contentType string, body []byte) (any, error) {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		return nil, badRequest("The header content-type does not parse.")
@@ -85,7 +119,7 @@ func parseMultipart(contentType string, body []byte) (any, error) {
 		if err != nil {
 			return nil, errMultipart
 		}
-		if err := addPart(out, part); err != nil {
+		if err := p.addPart(out, part); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +127,7 @@ func parseMultipart(contentType string, body []byte) (any, error) {
 
 var errMultipart = badRequest("The body is not the multipart form that the header content-type announces.")
 
-func addPart(out map[string]any, part *multipart.Part) error {
+func (p *Parser) addPart(out map[string]any, part *multipart.Part) error {
 	name := part.FormName()
 	if name == "" {
 		return nil
@@ -104,7 +138,7 @@ func addPart(out map[string]any, part *multipart.Part) error {
 	}
 	var value any = string(content)
 	if strings.Contains(strings.ToLower(part.Header.Get("Content-Type")), "application/json") {
-		if value, err = parseJSON(content); err != nil {
+		if value, err = p.parseJSON(content); err != nil {
 			return err
 		}
 	}

@@ -80,7 +80,7 @@ const maxNesting = 100
 // google.protobuf.Any, which have their fields in JSON. It stops at a message that is
 // broken, which will not be parsed either, and counts too many if they are nested deeper
 // than depth.
-func (m *methods) weight(content []byte, d protoreflect.MessageDescriptor, depth int) int {
+func (m *Messages) weight(content []byte, d protoreflect.MessageDescriptor, depth int) int {
 	if depth == 0 {
 		return maxValues + 1
 	}

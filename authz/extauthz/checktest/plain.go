@@ -230,8 +230,30 @@ func plainValues(values url.Values) any {
 	return out
 }
 
-// plainJSON refuses what follows the first value, by json.Valid, and keeps numbers as
-// written.
+// HasKeyTwice reads valid JSON token by token, and reports whether an object in it has a key twice.
+func HasKeyTwice(text string) bool { return keyTwice(json.NewDecoder(strings.NewReader(text))) }
+
+func keyTwice(decoder *json.Decoder) (twice bool) {
+	decoder.UseNumber()
+	begin, _ := decoder.Token()
+	if begin != json.Delim('{') && begin != json.Delim('[') {
+		return false
+	}
+	keys := make(map[json.Token]bool)
+	for decoder.More() {
+		if begin == json.Delim('{') {
+			key, _ := decoder.Token()
+			twice = twice || keys[key]
+			keys[key] = true
+		}
+		twice = keyTwice(decoder) || twice
+	}
+	_, _ = decoder.Token()
+	return twice
+}
+
+// plainJSON refuses what follows the first value, by json.Valid, and objects that have a key twice, and keeps
+// numbers as written.
 func plainJSON(text string) (any, bool) {
 	if !json.Valid([]byte(text)) {
 		return nil, false
@@ -239,7 +261,7 @@ func plainJSON(text string) (any, bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	var out any
-	return out, decoder.Decode(&out) == nil
+	return out, decoder.Decode(&out) == nil && !HasKeyTwice(text)
 }
 
 // plainBody reads the rules for a body in the order of the specification. The order is

@@ -1,8 +1,10 @@
 package input
 
 import (
+	"errors"
 	"strings"
 
+	"understudy/authz"
 	"understudy/authz/extauthz/body"
 	"understudy/rego"
 )
@@ -41,6 +43,21 @@ func (bodyPart) value(c *Check, _ []string) (rego.Value, error) {
 		return rego.Value{}, errBodyValue
 	}
 	return out, nil
+}
+
+// SentBody is a body as it was sent.
+type SentBody = body.Sent
+
+// HasDuplicateKey reports whether a body is JSON, or a form with parts of JSON, of which an object has a key
+// twice. It takes as long as to parse the body.
+func HasDuplicateKey(sent SentBody) bool {
+	parser := body.Parser{}
+	found, err := parser.Find(sent)
+	if err == nil {
+		_, err = found.Value(nil)
+	}
+	bad := (*authz.BadRequest)(nil)
+	return errors.As(err, &bad) && bad.Failure == authz.FailureDuplicateKey
 }
 
 // errBodyValue: only a number in the body can be the reason, one that is out of all bounds.

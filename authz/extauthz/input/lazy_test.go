@@ -49,11 +49,11 @@ func TestLazyDecoderIsTheFullDecode(t *testing.T) {
 
 // reader knows the gRPC methods of the health service.
 var reader = sync.OnceValue(func() *input.Reader {
-	bodies, err := body.NewParser(checktest.HealthService())
+	messages, err := body.NewMessages(checktest.HealthService())
 	if err != nil {
 		panic(err)
 	}
-	return &input.Reader{Bodies: bodies}
+	return &input.Reader{Bodies: body.Parser{Messages: messages}}
 })
 
 func documentOf(t testing.TB, input rego.Input) any {

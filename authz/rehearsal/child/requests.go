@@ -37,6 +37,7 @@ func newRequests(h wire.Hello) (*requests, error) {
 		room = min(room, h.Memory/bodyPart)
 	}
 	r := &requests{
+		reader:    input.Reader{Bodies: body.Parser{DuplicateKeys: h.DuplicateKeys}},
 		bodies:    authz.NewBodyMemory(limit).OffPath(min(limit/2, room)),
 		verifying: authz.NewBodyMemory(limit).OffPath(room),
 	}
@@ -48,7 +49,7 @@ func newRequests(h wire.Hello) (*requests, error) {
 		return nil, fmt.Errorf("reading the parent's descriptor set: %w", err)
 	}
 	var err error
-	if r.reader.Bodies, err = body.NewParser(set); err != nil {
+	if r.reader.Bodies.Messages, err = body.NewMessages(set); err != nil {
 		return nil, fmt.Errorf("using the parent's descriptor set: %w", err)
 	}
 	return r, nil
@@ -79,8 +80,8 @@ func (rs *requests) read(ctx context.Context, q wire.DecisionRequest) (*authz.Re
 func documented(d wire.Document) *authz.Request {
 	r := d.Facts.Request()
 	r.Source = func(*authz.ReadBudget) (rego.Input, error) {
-		if d.Input == nil {
-			return rego.Input{}, &authz.BadRequest{Reason: d.InputError}
+		if d.Unreadable != nil {
+			return rego.Input{}, d.Unreadable
 		}
 		return rego.ParseInput(d.Input)
 	}

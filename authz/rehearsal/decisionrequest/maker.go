@@ -48,11 +48,10 @@ func (m Maker) Document(r *authz.Request) (wire.Document, error) {
 	defer reading.End()
 	out := wire.Document{Facts: wire.FactsOf(r)}
 	input, err := r.Input(reading)
-	switch {
-	case err == nil:
+	if err == nil {
 		out.Input, err = rego.AppendInput(make([]byte, 0, 1024), input)
-	case authz.Unreadable(err).Failure == authz.FailureRequest:
-		out.InputError, err = authz.Unreadable(err).Reason, nil
+	} else if d := authz.Unreadable(err); d.Failure.OfRequest() {
+		out.Unreadable, err = &authz.BadRequest{Reason: d.Reason, Failure: d.Failure}, nil
 	}
 	return out, err
 }

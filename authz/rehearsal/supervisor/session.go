@@ -67,7 +67,7 @@ func (n *session) greet() error {
 	config := n.s.config
 	hello := wire.Hello{
 		Build: config.Build, Memory: config.Memory, CompileTime: config.CompileTime * config.overhead(), StuckTime: config.StuckTime * config.overhead(),
-		Descriptors: config.Descriptors, BodyMemory: config.BodyMemory, Instrumented: config.Overhead > 1,
+		Descriptors: config.Descriptors, DuplicateKeys: config.DuplicateKeys, BodyMemory: config.BodyMemory, Instrumented: config.Overhead > 1,
 	}
 	if err := n.conn.Send(wire.Frame{Kind: wire.KindHello, Payload: wire.Marshal(hello)}); err != nil {
 		return err

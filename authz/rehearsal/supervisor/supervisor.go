@@ -36,6 +36,8 @@ type Config struct {
 	// Descriptors is the marshalled descriptor set by which the child reads the bodies of gRPC
 	// requests. Empty means that it reads none.
 	Descriptors []byte
+	// DuplicateKeys has the child read JSON bodies with an object that has a key twice.
+	DuplicateKeys bool
 	// BodyMemory is how much memory reading bodies may take for live decisions, in bytes. The
 	// child takes half of it at most, and a quarter of Memory. Zero is the default of
 	// [authz.NewBodyMemory].

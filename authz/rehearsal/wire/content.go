@@ -26,6 +26,8 @@ type Hello struct {
 	// Descriptors is the marshalled descriptor set by which the bodies of gRPC requests are
 	// read; empty if they are not.
 	Descriptors []byte
+	// DuplicateKeys says that JSON bodies with an object that has a key twice are read.
+	DuplicateKeys bool
 	// BodyMemory is how much memory reading bodies may take for live decisions, in bytes; zero
 	// is the default.
 	BodyMemory int64

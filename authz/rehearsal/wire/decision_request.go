@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -45,9 +46,9 @@ type Check string
 type Document struct {
 	// Facts are what the filters read of the request next to its input.
 	Facts Facts
-	// Input is the encoded input document; InputError is set in its place if there is none.
+	// Input is the encoded input document; Unreadable is set in its place if there is none.
 	Input      []byte
-	InputError string
+	Unreadable *authz.BadRequest
 }
 
 // Facts are what filters read of a request next to its input, its ID and its time.
@@ -125,8 +126,8 @@ func (Check) facts() (*wirepb.Facts, error) { return nil, nil }
 func (c Check) content() string { return string(c) }
 
 func (d Document) content() string {
-	if d.Input == nil {
-		return d.InputError
+	if d.Unreadable != nil {
+		return d.Unreadable.Reason
 	}
 	return string(d.Input)
 }
@@ -135,7 +136,10 @@ func (d Document) facts() (*wirepb.Facts, error) {
 	f := d.Facts
 	m := &wirepb.Facts{
 		Operation: []byte(f.Operation), Method: []byte(f.Method), Host: []byte(f.Host), Path: []byte(f.Path), Principal: []byte(f.Principal),
-		ProjectId: []byte(f.Project.ID), ProjectName: []byte(f.Project.Name), ProjectDomain: []byte(f.Project.Domain), Unreadable: d.Input == nil,
+		ProjectId: []byte(f.Project.ID), ProjectName: []byte(f.Project.Name), ProjectDomain: []byte(f.Project.Domain),
+	}
+	if d.Unreadable != nil {
+		m.Unreadable = []byte(cmp.Or(d.Unreadable.Failure, authz.FailureRequest))
 	}
 	var err error
 	if f.Reservation != nil {
@@ -156,8 +160,8 @@ func documentOf(m *wirepb.Facts, content []byte) (d Document, err error) {
 			return Document{}, ErrForm
 		}
 	}
-	if m.GetUnreadable() {
-		d.InputError = string(content)
+	if failure := m.GetUnreadable(); len(failure) > 0 {
+		d.Unreadable = &authz.BadRequest{Reason: string(content), Failure: authz.Failure(failure)}
 	} else {
 		d.Input = content
 	}

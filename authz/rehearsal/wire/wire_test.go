@@ -134,7 +134,7 @@ var requests = []wire.DecisionRequest{
 		},
 		Input: []byte("input"),
 	}},
-	{Time: time.Unix(0, 0), Asked: wire.Document{InputError: "The body does not parse."}},
+	{Time: time.Unix(0, 0), Asked: wire.Document{Unreadable: &authz.BadRequest{Reason: "The body does not parse.", Failure: authz.FailureDuplicateKey}}},
 }
 
 func TestQuestionIsExact(t *testing.T) {

@@ -59,7 +59,7 @@ func (f *explainCostFlags) replayCost(ctx context.Context, policy *adminpb.Polic
 	}
 	progress := newReplayProgress(f.client.Err, files)
 	result, err := replay.Run(ctx, replay.Options{
-		Live: policy, Candidate: policy, Policy: id, Files: progress.files, Workers: runtime.GOMAXPROCS(0), Progress: progress.show,
+		Live: policy, Candidate: policy, Policy: id, Files: progress.files, Workers: runtime.GOMAXPROCS(0), Progress: progress.show, Strictness: replay.Strictness{DuplicateKeys: true},
 		Compared: func(r *authz.Request) {
 			// Shadow: no external service is called for it.
 			asked.Count(ctx, r, authz.Conditions{Shadow: true, Default: authz.Deny, Timeout: mostReplayed})

@@ -36,6 +36,8 @@ type replayFlags struct {
 	require string
 	strict  bool
 	timeout time.Duration
+	// duplicateKeys is that of `serve`.
+	duplicateKeys string
 	// tests is the file that tests are written to, and testsFor live or candidate: the policy
 	// whose answers they state.
 	tests, testsFor string
@@ -105,6 +107,7 @@ func (f *replayFlags) bind(cmd *cobra.Command) {
 	flags.StringVar(&f.policy, "policy", "", "take only entries of this policy, of logs that name one; that of --live if it is a name")
 	flags.Var((*cli.RequireFlag)(&f.require), "require", "what the report has to show, such as '"+cli.ExampleRequire+"'; lists add up")
 	flags.BoolVar(&f.strict, "strict", false, "end with an error at the first record that cannot be read")
+	flags.StringVar(&f.duplicateKeys, "duplicate-keys", "deny", "that of 'understudy serve', deny or allow: with deny a request is counted, and not compared, if a policy reads its body and an object of that has a key twice")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "the longest time for one decision")
 	flags.StringVar(&f.tests, "tests", "", "write a Rego test of each group of differences to this file: minimised, and without credentials")
 	flags.StringVar(&f.testsFor, "tests-for", string(replay.Live), "whose answers the tests state, live or candidate: with the other one they fail")
@@ -126,6 +129,8 @@ func (f *replayFlags) check() (*adminpb.CommitRequirements, error) {
 		return nil, command.Usage(errors.New("--output: it is text, json, markdown or junit"))
 	case f.timeout <= 0:
 		return nil, command.Usage(errors.New("--timeout: it is a duration above zero, such as 5s"))
+	case !command.OneOf(f.duplicateKeys, "deny", "allow"):
+		return nil, command.Usage(errors.New("--duplicate-keys: it is deny or allow"))
 	case !command.OneOf(f.testsFor, string(replay.Live), string(replay.Candidate)):
 		return nil, command.Usage(errors.New("--tests-for: it is live or candidate"))
 	}
@@ -170,7 +175,7 @@ func (f *replayFlags) run(ctx context.Context, names []string) error {
 	result, err := replay.Run(ctx, replay.Options{
 		Live: live.policy, Candidate: candidate.policy, LiveEtag: live.etag, CandidateEtag: candidate.etag, LiveRevision: live.revision,
 		Policy: f.chosen(live), Rules: rulePaths(f.rules), Files: progress.files, Workers: runtime.GOMAXPROCS(0),
-		Timeout: f.timeout, Strict: f.strict, Progress: progress.show,
+		Timeout: f.timeout, Strictness: replay.Strictness{Strict: f.strict, DuplicateKeys: f.duplicateKeys == "allow"}, Progress: progress.show,
 		Examples: f.tests != "",
 	})
 	progress.end()

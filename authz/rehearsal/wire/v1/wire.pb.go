@@ -127,8 +127,9 @@ type Facts struct {
 	ProjectDomain []byte                 `protobuf:"bytes,8,opt,name=project_domain,json=projectDomain,proto3" json:"project_domain,omitempty"`
 	// The JSON of a reservation, if it is one.
 	Reservation []byte `protobuf:"bytes,9,opt,name=reservation,proto3" json:"reservation,omitempty"`
-	// There is no input document: why follows in its place.
-	Unreadable    bool `protobuf:"varint,10,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// The failure of a request without an input document, of which the reason follows in its place; empty if
+	// there is one.
+	Unreadable    []byte `protobuf:"bytes,10,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -226,11 +227,11 @@ func (x *Facts) GetReservation() []byte {
 	return nil
 }
 
-func (x *Facts) GetUnreadable() bool {
+func (x *Facts) GetUnreadable() []byte {
 	if x != nil {
 		return x.Unreadable
 	}
-	return false
+	return nil
 }
 
 // A decision, without the leaf of its request.
@@ -766,7 +767,7 @@ const file_understudy_authz_rehearsal_wire_v1_wire_proto_rawDesc = "" +
 	"\vreservation\x18\t \x01(\fR\vreservation\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\n" +
-	" \x01(\bR\n" +
+	" \x01(\fR\n" +
 	"unreadable\"\xe8\x05\n" +
 	"\bDecision\x12\x14\n" +
 	"\x05allow\x18\x01 \x01(\bR\x05allow\x12\x1d\n" +
