@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,12 +33,12 @@ begins with @ is read from the file that it names, relative to the first one.
 
 It says whether the resource was created, updated or is unchanged, or with
 --validate-only what it would be; in -o json that is the field change. With the field
-etag in the file, only the version with this etag is replaced.
+etag: in the file, only the version with this etag is replaced.
 
 A live policy that somebody else has changed, or that became live by a commit, a
 rollback or a promotion, may have a change that the file does not have. It is replaced
-after a question on a terminal; in a script with --force, or with --parent-revision if
-the file was made from it.
+after a question on a terminal; in a script with --force, or with --parent-revision (or
+parent_revision: in the file) if the file was made from it.
 ` + nameHelp + "\n" + configHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			return c.apply(ctx, c.Name(args[0]), file, o)
@@ -119,6 +120,7 @@ func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile
 		return command.Usage(fmt.Errorf("%s: it is no policy: %w", r.From, err))
 	}
 	p.Name = name
+	o.ParentRevision = cmp.Or(o.ParentRevision, r.ParentRevision)
 	before, op, err := c.replacePolicy(ctx, &adminpb.UpdatePolicyRequest{
 		Policy: p, UpdateMask: everything, AllowMissing: true, ValidateOnly: o.ValidateOnly,
 	}, o)

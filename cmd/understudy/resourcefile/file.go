@@ -32,6 +32,9 @@ type Resource struct {
 	text []byte
 	// Encoded is what it says, as JSON, with the modules that it names as files.
 	Encoded []byte
+	// ParentRevision is the revision from which a policy was made, or the beginning of its ID, by the field
+	// parentRevision. It is for who applies the file, and no field of the policy; empty if it is not named.
+	ParentRevision string
 	// From is what a mistake in it is blamed on, such as a flag.
 	From string
 }
@@ -59,7 +62,35 @@ func Read(text []byte, read func(name string) ([]byte, error)) (*Resource, error
 	if err := content.CheckExact("", r.Encoded); errors.As(err, &inexact) {
 		return nil, r.at(inexact.Path, inexact)
 	}
+	if err := r.readParentRevision(); err != nil {
+		return nil, err
+	}
 	return r, r.readModules(read)
+}
+
+// readParentRevision takes the field parentRevision out of a policy.
+func (r *Resource) readParentRevision() error {
+	const name, snakeCase = "parentRevision", "parent_revision"
+	if !bytes.Contains(r.Encoded, []byte(name)) && !bytes.Contains(r.Encoded, []byte(snakeCase)) || r.Has("policy") {
+		return nil
+	}
+	return r.Change(func(document map[string]any) error {
+		for _, field := range []string{name, snakeCase} {
+			value, there := document[field]
+			text, isText := value.(string)
+			switch {
+			case !there:
+				continue
+			case !isText || text == "":
+				return r.at(field, errors.New("it is the ID of a revision, or its beginning, such as a0ee1ccd"))
+			case r.ParentRevision != "":
+				return r.at(field, errors.New("the revision is named twice"))
+			}
+			r.ParentRevision = text
+			delete(document, field)
+		}
+		return nil
+	})
 }
 
 // readYAML turns the file into JSON.

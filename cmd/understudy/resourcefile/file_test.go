@@ -98,6 +98,8 @@ func TestMistakesOfAResource(t *testing.T) {
 		"rules: []\nmodules:\n  a.rego: '@none.rego'\n":     "line 3: modules.a.rego: the module cannot be read: ",
 		"rules: []\nmodules:\n  a.rego: '@zero.rego'\n":     "zero.rego is no plain file",
 		"rules: []\nmodules:\n  a.rego: '@pipe.rego'\n":     "pipe.rego is no plain file",
+		"rules: []\nparent_revision: 7\n":                   "line 2: parent_revision: it is the ID of a revision, or its beginning, such as a0ee1ccd",
+		"parentRevision: a\nparent_revision: b\n":           "line 2: parent_revision: the revision is named twice",
 	} {
 		dir := t.TempDir()
 		if err := os.Symlink("/dev/zero", filepath.Join(dir, "zero.rego")); err != nil {
