@@ -25,6 +25,8 @@ type facts struct {
 	opaque, computed bool
 	// position says that it may be a position in an array, which is known without having been computed.
 	position bool
+	// fixed says that it may belong to the program, next to what else it may be.
+	fixed bool
 	// isText says that it can be nothing but a string, or a collection of strings.
 	isText bool
 	// root says that it may be the whole input, about which there are no questions.
@@ -44,7 +46,7 @@ func (f facts) variable() bool { return f.opaque || f.raw || f.computed }
 func (f facts) maybeSet() bool { return !f.opaque || f.computed || f.table }
 
 // known reports whether the value can be nothing but what evaluations have computed.
-func (f facts) known() bool { return f.computed && !f.opaque && !f.raw && !f.position }
+func (f facts) known() bool { return f.computed && !f.opaque && !f.raw && !f.position && !f.fixed }
 
 // constant is the origin of what belongs to the program.
 func constant(text string) origin {
@@ -106,6 +108,7 @@ func made(f *opaque.Function, of []origin) origin {
 // madeOf adds what a result has from one of the operands of a function.
 func (f *facts) madeOf(operand facts, by *opaque.Function) {
 	f.opaque, f.computed, f.raw = f.opaque || operand.opaque, f.computed || operand.computed, f.raw || operand.raw
+	f.fixed = f.fixed || operand.fixed
 	if !by.Part || operand.raw {
 		f.clock += operand.clock
 	}
@@ -175,7 +178,7 @@ func (u *union) textWith(before, one string) string {
 // join adds what another value of a union may be.
 func (f *facts) join(one facts) {
 	f.opaque, f.computed, f.table = f.opaque || one.opaque, f.computed || one.computed, f.table && one.table
-	f.isText = f.isText && one.isText
+	f.isText, f.fixed = f.isText && one.isText, f.fixed || one.fixed || !one.variable() && !one.position
 	f.raw, f.root, f.position = f.raw || one.raw, f.root || one.root, f.position || one.position
 	if !strings.Contains(f.clock, one.clock) {
 		f.clock = one.clock
@@ -213,6 +216,7 @@ func (s scope) composedOf(t *ast.Term) origin {
 		ast.WalkVars(t, func(v ast.Var) bool {
 			part := r.of(s.bound[v].from)
 			out.opaque, out.computed, out.raw = out.opaque || part.opaque, out.computed || part.computed || part.root, out.raw || part.raw
+			out.fixed = out.fixed || part.fixed
 			if !strings.Contains(out.clock, part.clock) {
 				out.clock += part.clock
 			}

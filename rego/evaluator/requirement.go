@@ -57,6 +57,35 @@ func presences(rule *ast.Rule) (out []requirement) {
 	return out
 }
 
+// absences returns the paths that a rule needs to be there, and that are not in the data of the policy.
+func (c *Compiler) absences(rule *ast.Rule) (out []requirement) {
+	for i, e := range rule.Body {
+		for _, t := range sides(e) {
+			if ref, ok := t.Value.(ast.Ref); ok && c.isAbsent(ref) {
+				out = append(out, requirement{ref: ref, number: i})
+			}
+		}
+	}
+	return out
+}
+
+// isAbsent reports whether a reference is to the data of the policy, and nothing is there.
+func (c *Compiler) isAbsent(ref ast.Ref) bool {
+	if !ref[0].Equal(ast.DefaultRootDocument) || !ref.IsGround() || ref.IsNested() || c.compiler.RuleTree.Find(ref) != nil {
+		return false
+	}
+	for node, i := c.compiler.RuleTree.Child(ref[0].Value), 1; node != nil && i < len(ref); node, i = node.Child(ref[i].Value), i+1 {
+		if len(node.Values) > 0 {
+			return false
+		}
+	}
+	at := ast.NewTerm(c.data)
+	for i := 1; i < len(ref) && at != nil; i++ {
+		at, _ = lookUp(at, ref[i])
+	}
+	return at == nil
+}
+
 // sides returns the term that an expression is, or the two of an equation.
 func sides(e *ast.Expr) []*ast.Term {
 	if e.Negated || len(e.With) > 0 {
