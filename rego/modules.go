@@ -66,6 +66,16 @@ func pathOf(ref ast.Ref) (string, bool) {
 	return strings.Join(segments, "/"), true
 }
 
+// DataReference returns a path as it is written in Rego: data.envoy.authz.allow for envoy/authz/allow. A name
+// that is no variable is quoted.
+func DataReference(path string) string {
+	ref := ast.Ref{ast.DefaultRootDocument}
+	for segment := range strings.SplitSeq(path, "/") {
+		ref = append(ref, ast.StringTerm(segment))
+	}
+	return ref.String()
+}
+
 // Packages returns the package of each module, as a path such as envoy/authz. A package
 // that no path can name is empty. Nothing is compiled. The error is a *CompileError or
 // that of ctx.
