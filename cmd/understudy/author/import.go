@@ -34,8 +34,9 @@ type importFlags struct {
 	id, write string
 	// rules are paths, in the order of the chain.
 	rules []string
-	// opaConfig is a file of OPA's that names the rule instead.
+	// opaConfig is a file of OPA's that names rules, and ignored are its settings that are left out.
 	opaConfig string
+	ignored   []string
 	// withoutTests leaves out *_test.rego.
 	withoutTests bool
 	// apply sends the policy to the admin API.
@@ -67,6 +68,11 @@ them it is envoy/authz/allow. Tests (*_test.rego) come along, so that 'understud
 test' and a server with --require-passing-tests can run them; --no-tests leaves
 them out.
 
+With --opa-config the rules of mask_decision and drop_decision shape the decision log
+here too: a module of package system.log forwards to them. All other settings are
+listed by name, with what to use instead. A setting that hides data and cannot be
+carried over is an error; --ignore KEY imports without it.
+
 A policy is Rego v1. Modules of v0 are refused unless --v0-compatible translates
 them. A signed bundle needs the key that verifies it (--verification-key), or
 --skip-verify. Bundles of WebAssembly or plans, and delta bundles, are refused.`,
@@ -95,7 +101,8 @@ func (f *importFlags) bind(cmd *cobra.Command) {
 	flags.StringVarP(&f.client.Output, "output", "o", "yaml", "yaml or json")
 	flags.StringVarP(&f.write, "write", "w", "", "the file to write instead of standard output")
 	flags.StringArrayVar(&f.rules, "rule", nil, "a rule that decides, such as envoy/authz/allow; may be repeated, the first denial ends the chain")
-	flags.StringVar(&f.opaConfig, "opa-config", "", "OPA's configuration, whose plugins.envoy_ext_authz_grpc.path is the rule")
+	flags.StringVar(&f.opaConfig, "opa-config", "", "OPA's configuration: the rule that decides, and those that mask and drop events of the decision log")
+	flags.StringArrayVar(&f.ignored, "ignore", nil, "import without this setting of --opa-config, such as decision_logs.mask_decision, `KEY` being its full name; a section, such as services, silences its notes; may be repeated")
 	flags.BoolVar(&f.withoutTests, "no-tests", false, "leave out modules of files like authz_test.rego")
 	flags.BoolVar(&f.apply, "apply", false, "send it to the admin API as --id")
 	f.options.BindReplace(flags)
@@ -118,8 +125,8 @@ func (f *importFlags) check() error {
 		return command.Usage(errors.New("--validate-only: it goes with --apply; without it nothing is changed anyway"))
 	case f.apply && f.write != "":
 		return command.Usage(errors.New("--write: it does not go with --apply"))
-	case f.opaConfig != "" && len(f.rules) > 0:
-		return command.Usage(errors.New("--opa-config: it does not go with --rule"))
+	case f.opaConfig == "" && len(f.ignored) > 0:
+		return command.Usage(errors.New("--ignore: it goes with --opa-config, whose settings it leaves out"))
 	}
 	return nil
 }
@@ -140,6 +147,11 @@ func (f *importFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return explain(name, err)
 	}
+	if f.opaConfig != "" {
+		if err := f.carryOver(ctx, name, bundle); err != nil {
+			return err
+		}
+	}
 	rules, err := f.choose(ctx, bundle)
 	if err != nil {
 		return err
@@ -158,28 +170,41 @@ func (f *importFlags) run(ctx context.Context, name string) error {
 	return f.print(document)
 }
 
+// carryOver makes the rules that OPA's configuration names a part of the policy, and prints what it
+// has in addition.
+func (f *importFlags) carryOver(ctx context.Context, from string, b *bundle.Bundle) error {
+	config, err := readOPAConfig(f.opaConfig, f.ignored)
+	if err == nil {
+		f.rules, err = config.chooseRules(f.rules)
+	}
+	if err != nil {
+		return command.Usage(err)
+	}
+	notes, err := config.carryInto(ctx, b)
+	var modules *rego.CompileError
+	if errors.As(err, &modules) {
+		return explain(from, err)
+	}
+	if err != nil {
+		return command.Usage(fmt.Errorf("--opa-config: %w", err))
+	}
+	for _, note := range notes {
+		fmt.Fprintln(f.client.Err, "note: "+terminal.Escape(note))
+	}
+	return nil
+}
+
 // choose returns the paths of the rules that decide.
 //
-// A bundle does not say which of its rules decide: a configuration does, or the one who
-// imports it. A guess would be a policy that allows or denies for the wrong reason, so
+// A bundle does not say which of its rules decide: --rule or OPA's configuration does. A guess would be a policy that allows or denies for the wrong reason, so
 // rules that look like decisions are only named in the error.
 func (f *importFlags) choose(ctx context.Context, from *bundle.Bundle) ([]string, error) {
-	switch {
-	case len(f.rules) > 0:
+	if len(f.rules) > 0 {
 		paths := make([]string, len(f.rules))
 		for i, rule := range f.rules {
 			paths[i] = rulePath(rule)
 		}
 		return paths, nil
-	case f.opaConfig != "":
-		plugin, err := readPluginConfig(f.opaConfig)
-		if err != nil {
-			return nil, command.Usage(fmt.Errorf("--opa-config: %w", err))
-		}
-		for _, note := range plugin.notes() {
-			fmt.Fprintln(f.client.Err, "note: "+note)
-		}
-		return []string{plugin.rule()}, nil
 	}
 	// These are complete rules of the shapes that Envoy's result may have: true, or an object with
 	// allowed.

@@ -152,6 +152,11 @@ func explain(name string, err error) error {
 	switch {
 	case errors.As(err, &modules):
 		for _, p := range modules.Problems {
+			// A path that names no rule is in no file.
+			if p.File == "" {
+				lines = append(lines, p.Message)
+				continue
+			}
 			lines = append(lines, fmt.Sprintf("%s:%d:%d: %s: %s", p.File, p.Row, p.Column, p.Code, p.Message))
 		}
 	case errors.As(err, &policy):
