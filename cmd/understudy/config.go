@@ -100,6 +100,7 @@ func (c *config) finish() error {
 	c.audit.Check(c.previewConsole || c.decisionLog.OnConsole(), check)
 	c.external.check(check)
 	c.reservations.check(c.enabled("authz"), check)
+	errs = append(errs, telemetry.CheckEnvironment()...)
 	if len(errs) > 0 {
 		return command.Usage(errors.Join(errs...))
 	}

@@ -15,7 +15,12 @@ import (
 var grpcLog atomic.Pointer[slog.Logger]
 
 // LogGRPC makes the log lines of gRPC go to log; nil drops them.
-func LogGRPC(log *slog.Logger) { grpcLog.Store(log) }
+func LogGRPC(log *slog.Logger) {
+	if log != nil {
+		log = newSecrets().logger(log)
+	}
+	grpcLog.Store(log)
+}
 
 // gRPC wants its logger before anything of it runs.
 func init() { grpclog.SetLoggerV2(grpcLines{}) }

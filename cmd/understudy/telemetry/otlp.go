@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"go.opentelemetry.io/contrib/exporters/autoexport"
@@ -36,19 +35,14 @@ func newLogExporter(ctx context.Context) (sdklog.Exporter, error) {
 	if cmp.Or(os.Getenv("OTEL_LOGS_EXPORTER"), "otlp") != "otlp" {
 		return autoexport.NewLogExporter(ctx)
 	}
-	switch protocol := cmp.Or(otlpVariable("PROTOCOL"), "http/protobuf"); protocol {
+	switch cmp.Or(otlpVariable("PROTOCOL"), "http/protobuf") {
 	case "grpc":
 		return newGRPCExporter(ctx)
 	case "http/protobuf":
 		return newHTTPExporter(ctx)
 	default:
-		return nil, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL is " + strconv.Quote(protocol) + "; it is grpc or http/protobuf")
+		return nil, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL: it is grpc or http/protobuf")
 	}
-}
-
-// otlpVariable returns what the environment says of OTLP: for logs, or else for all signals.
-func otlpVariable(name string) string {
-	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_LOGS_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
 }
 
 // newGRPCExporter returns the SDK's exporter of OTLP over gRPC.

@@ -52,7 +52,7 @@ func (t *Telemetry) newQueue(
 	if err != nil {
 		return nil, err
 	}
-	closers.AddExport(strings.ReplaceAll(name, "_", " ")+" records", q.Shutdown)
+	closers.AddExport(strings.ReplaceAll(name, "_", " ")+" records", t.secrets.shutdown(q.Shutdown))
 	return q, nil
 }
 

@@ -2,6 +2,9 @@ package telemetry
 
 import (
 	"context"
+	"log/slog"
+	"os"
+	"strings"
 
 	"go.opentelemetry.io/contrib/propagators/autoprop"
 	"go.opentelemetry.io/contrib/propagators/b3"
@@ -10,8 +13,20 @@ import (
 
 // newPropagator returns what reads the span of a request: W3C's headers and B3's, or what
 // OTEL_PROPAGATORS says. Baggage is no part of a span, and nothing here reads it.
-func newPropagator() propagation.TextMapPropagator {
-	return autoprop.NewTextMapPropagator(propagation.TraceContext{}, b3WithTrace{b3.New()})
+//
+// Propagators that are not known are ignored. The error of autoprop quotes them, so it is not logged.
+func newPropagator(log *slog.Logger) propagation.TextMapPropagator {
+	var named propagation.TextMapPropagator
+	if names := os.Getenv("OTEL_PROPAGATORS"); names != "" {
+		var err error
+		if named, err = autoprop.TextMapPropagator(strings.Split(names, ",")...); err != nil {
+			log.Warn("a variable names a propagator that is not known; it is ignored", "variable", "OTEL_PROPAGATORS")
+		}
+	}
+	if named != nil {
+		return named
+	}
+	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, b3WithTrace{b3.New()})
 }
 
 // b3WithTrace is B3's propagator, asked only if the carrier has the ID of a trace: most have

@@ -20,6 +20,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -64,6 +65,9 @@ type Telemetry struct {
 	Page http.Handler
 	// Exporting names the signals that are exported.
 	Exporting []string
+
+	// secrets are kept out of errors and log lines.
+	secrets secrets
 }
 
 // Config is who exports, and what besides the environment says where to.
@@ -77,37 +81,52 @@ type Config struct {
 	Console sdklog.Exporter
 }
 
-// New starts the SDK; what has to be flushed at the end goes to closers.
+// New starts the SDK; what has to be flushed at the end goes to closers. It expects that
+// CheckEnvironment found no error.
 func New(ctx context.Context, c Config, logger *slog.Logger, closers *lifecycle.Closers) (*Telemetry, error) {
 	if _, set := os.LookupEnv(observability); !set {
 		if err := os.Setenv(observability, "true"); err != nil {
 			return nil, err
 		}
 	}
+	t := &Telemetry{secrets: newSecrets()}
+	logger = t.secrets.logger(logger)
 	otel.SetErrorHandler(newErrorLog(logger))
-	res, err := newResource(ctx, c)
-	if err != nil {
+	otel.SetLogger(logr.New(sdkLog{logger}))
+	if err := removeMalformed(logger); err != nil {
 		return nil, err
 	}
-	t := &Telemetry{Propagator: newPropagator()}
+	if err := t.start(ctx, c, logger, closers); err != nil {
+		return nil, t.secrets.error(err)
+	}
+	return t, nil
+}
+
+// start starts all signals.
+func (t *Telemetry) start(ctx context.Context, c Config, logger *slog.Logger, closers *lifecycle.Closers) error {
+	res, err := newResource(ctx, c)
+	if err != nil {
+		return err
+	}
+	t.Propagator = newPropagator(logger)
 	if err := t.startMetrics(ctx, res, closers); err != nil {
-		return nil, fmt.Errorf("starting metrics: %w", err)
+		return fmt.Errorf("starting metrics: %w", err)
 	}
 	if err := t.startLogs(ctx, res, c.Console, logger, closers); err != nil {
-		return nil, fmt.Errorf("starting logs: %w", err)
+		return fmt.Errorf("starting logs: %w", err)
 	}
 	if err := t.startDecisions(ctx, res, c.DecisionLog, logger, closers); err != nil {
-		return nil, fmt.Errorf("starting the decision log: %w", err)
+		return fmt.Errorf("starting the decision log: %w", err)
 	}
 	if c.Audit != nil {
 		if err := t.startAudit(ctx, res, *c.Audit, logger, closers); err != nil {
-			return nil, fmt.Errorf("starting the audit log: %w", err)
+			return fmt.Errorf("starting the audit log: %w", err)
 		}
 	}
 	if err := t.startTraces(ctx, res, closers); err != nil {
-		return nil, fmt.Errorf("starting traces: %w", err)
+		return fmt.Errorf("starting traces: %w", err)
 	}
-	return t, nil
+	return nil
 }
 
 // newResource describes this process. OTEL_SERVICE_NAME and
@@ -166,7 +185,7 @@ func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource, cl
 		t.Exporting = append(t.Exporting, "metrics")
 	}
 	provider := sdkmetric.NewMeterProvider(options...)
-	closers.AddExport("metrics", provider.Shutdown)
+	closers.AddExport("metrics", t.secrets.shutdown(provider.Shutdown))
 	otel.SetMeterProvider(provider)
 	t.Meters = provider
 	// OpenMetrics is offered for the sake of exemplars: the SDK keeps those of sampled
@@ -194,7 +213,7 @@ func (t *Telemetry) startTraces(ctx context.Context, res *resource.Resource, clo
 		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())))
 	}
 	provider := sdktrace.NewTracerProvider(options...)
-	closers.AddExport("traces", provider.Shutdown)
+	closers.AddExport("traces", t.secrets.shutdown(provider.Shutdown))
 	t.Traces = provider
 	t.Exporting = append(t.Exporting, "traces")
 	return nil
