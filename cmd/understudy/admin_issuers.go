@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -40,18 +41,28 @@ func (i issuerFlags) check(check rule) {
 // parse reads all issuers.
 func (i issuerFlags) parse() (all []issuerConfig, errs []error) {
 	seen := map[string]bool{}
-	for _, text := range i.each() {
+	for n, text := range i.each() {
 		c, err := parseIssuer(text)
 		if err == nil && seen[oidc.NameOf(c.url)] {
 			err = errors.New("it is there twice: put all its settings behind one URL")
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.url, err))
+			errs = append(errs, fmt.Errorf("%s: %w", issuerInErrors(n+1, c.url), err))
 		}
 		seen[oidc.NameOf(c.url)] = true
 		all = append(all, c)
 	}
 	return all, errs
+}
+
+// issuerInErrors returns what an error calls the issuer with a number, from 1: by its URL, unless that
+// is none, or has a part that may be secret.
+func issuerInErrors(number int, text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Sprintf("issuer %d", number)
+	}
+	return text
 }
 
 // open makes the issuers. They need not be there yet. Errors name the flag.

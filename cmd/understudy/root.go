@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled) {
 			err = errors.New("interrupted")
 		}
-		fmt.Fprintln(stderr, "understudy:", terminal.Escape(cli.Describe(err)))
+		fmt.Fprintln(stderr, "understudy:", terminal.Escape(command.HideSecrets(cli.Describe(err))))
 	}
 	return code
 }

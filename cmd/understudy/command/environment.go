@@ -2,9 +2,9 @@ package command
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -16,8 +16,9 @@ const envPrefix = "UNDERSTUDY_"
 
 // FromEnvironment sets the flags that were not given from their variables.
 //
-// It returns all errors at once. A variable that is empty is set too, and its flag gets an
-// empty value.
+// It returns all errors at once. They name the variable and the form of its value, but not the
+// value, which may be a secret. A variable that is empty is set too, and its flag gets an empty
+// value.
 func FromEnvironment(f *pflag.FlagSet) error {
 	var errs []error
 	f.VisitAll(func(flag *pflag.Flag) {
@@ -27,10 +28,30 @@ func FromEnvironment(f *pflag.FlagSet) error {
 			return
 		}
 		if err := f.Set(flag.Name, value); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			errs = append(errs, errors.New(name+": "+formOf(flag.Value.Type())))
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// formOf returns the form of the values of a type of flags.
+func formOf(flagType string) string {
+	switch flagType {
+	case "bool":
+		return "it is true or false"
+	case "duration":
+		return "it is a time such as 500ms or 1m30s"
+	case "float64":
+		return "it is a number"
+	case "stringSlice":
+		return "it is a list with commas; a value with a quote is quoted, and each quote in it is doubled"
+	case "stringToString":
+		return "it is a list of NAME=VALUE with commas"
+	}
+	if strings.HasPrefix(flagType, "int") || strings.HasPrefix(flagType, "uint") {
+		return "it is a whole number in the range of the type " + flagType
+	}
+	return "its value does not have the form of the flag; the help has it"
 }
 
 // ofService matches the variables that Kubernetes sets for a Service, in each
@@ -72,4 +93,51 @@ func EnvOr(name Variable, otherwise string) string {
 		return v
 	}
 	return otherwise
+}
+
+// shortestSecret is the length of what HideSecrets replaces at least, in bytes.
+const shortestSecret = 4
+
+// HideSecrets replaces secrets that UNDERSTUDY_ variables have by the names of the variables: the
+// passwords of URLs, and the names of files with secrets. A password or a key in place of the name
+// of its file is a usual mistake, and the error of a file that is not there quotes the name.
+func HideSecrets(text string) string {
+	for _, entry := range os.Environ() {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, envPrefix) {
+			continue
+		}
+		for _, secret := range secretsIn(name, value) {
+			if len(secret) >= shortestSecret {
+				quoted := strconv.Quote(secret)
+				text = strings.NewReplacer(secret, "("+name+")", quoted[1:len(quoted)-1], "("+name+")").Replace(text)
+			}
+		}
+	}
+	return text
+}
+
+var (
+	// secretFile matches the variables that name files with secrets, and the client's token.
+	secretFile = regexp.MustCompile(`_(TOKEN|TOKEN_FILE|PASSWORD_FILE|KEY|CERT)$`)
+	// embeddedSecret matches the password of a URL, and the file of an issuer's setting.
+	embeddedSecret = regexp.MustCompile(`://[^/:@\s]*:([^\s,]+)@|\bclient-secret-file=([^\s,]+)`)
+)
+
+// secretsIn returns what may be secret in the value of a variable, the longest text first.
+func secretsIn(name, value string) (secrets []string) {
+	if secretFile.MatchString(name) {
+		secrets = append(secrets, value)
+		// A list has commas, and its elements are FILE or NAME=FILE.
+		for element := range strings.SplitSeq(value, ",") {
+			secrets = append(secrets, element)
+			if _, file, pair := strings.Cut(element, "="); pair {
+				secrets = append(secrets, file)
+			}
+		}
+	}
+	for _, groups := range embeddedSecret.FindAllStringSubmatch(value, -1) {
+		secrets = append(secrets, groups[1:]...)
+	}
+	return secrets
 }
