@@ -177,6 +177,7 @@ func otlpRows() (rows []environmentRow) {
 			rows = append(rows, environmentRow{name: prefix + "ENDPOINT", malformed: endpoint})
 		}
 		rows = append(rows,
+			environmentRow{name: prefix + "HEADERS", malformed: canary, command: []string{"demo"}},
 			environmentRow{name: prefix + "HEADERS", secret: "authorization=Bearer%20" + canary},
 			environmentRow{name: prefix + "ENDPOINT", secret: "http://user:" + canary + "@ADDRESS/" + strings.ToLower(signal) + canary},
 			environmentRow{name: prefix + "CERTIFICATE", malformed: canary, with: []string{collects}},
@@ -298,14 +299,14 @@ func TestMalformedVariableIsNotPrinted(t *testing.T) {
 				name, value, _ := strings.Cut(variable, "=")
 				t.Setenv(name, value)
 			}
-			// A server that starts in spite of the value ends at once.
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
 			arguments := row.command
 			if arguments == nil {
 				arguments = []string{"serve"}
-			} else {
-				ctx = t.Context()
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if slices.Contains([]string{"serve", "demo"}, arguments[0]) {
+				cancel() // a server that starts in spite of the value ends at once
 			}
 			var printed strings.Builder
 			code := run(ctx, arguments, strings.NewReader(""), &printed, &printed)

@@ -14,6 +14,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -37,6 +38,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/lifecycle"
 )
 
@@ -81,9 +83,12 @@ type Config struct {
 	Console sdklog.Exporter
 }
 
-// New starts the SDK; what has to be flushed at the end goes to closers. It expects that
-// CheckEnvironment found no error.
+// New starts the SDK, unless CheckEnvironment finds an error; what has to be flushed at the end goes
+// to closers.
 func New(ctx context.Context, c Config, logger *slog.Logger, closers *lifecycle.Closers) (*Telemetry, error) {
+	if errs := CheckEnvironment(); errs != nil {
+		return nil, command.Usage(errors.Join(errs...))
+	}
 	if _, set := os.LookupEnv(observability); !set {
 		if err := os.Setenv(observability, "true"); err != nil {
 			return nil, err
