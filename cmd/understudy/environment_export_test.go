@@ -43,6 +43,13 @@ func (c *rawCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// sent returns what was sent of a signal.
+func (c *rawCollector) sent(signal string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bodies[signal]
+}
+
 // serveFromEnvironment starts a server by its variables, and returns it with its log and what is
 // called to end it.
 func serveFromEnvironment(t *testing.T) (r *running, log *logtest.Buffer, end func()) {
@@ -62,7 +69,9 @@ func serveFromEnvironment(t *testing.T) (r *running, log *logtest.Buffer, end fu
 	end = sync.OnceFunc(func() { cancel(); <-done })
 	t.Cleanup(end)
 	testkit.Await(t, "the server listens", func() bool { return strings.Contains(log.String(), "understudy is listening") }, func() any { return log.String() })
-	conn, err := grpc.NewClient(r.bound["authz"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	// The port takes no connection before the policies are loaded.
+	conn, err := grpc.NewClient(r.bound["authz"], grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,11 +104,11 @@ func TestSecretVariableIsNotExported(t *testing.T) {
 			t.Errorf("the log has no warning of %s, which is ignored", row.name)
 		}
 	}
-	if !strings.Contains(collector.bodies["logs"], audit.Event) {
+	if !strings.Contains(collector.sent("logs"), audit.Event) {
 		t.Error("the collector got no event of the audit log")
 	}
 	for what, text := range map[string]string{
-		"log": log.String(), "page": page, "logs": collector.bodies["logs"], "metrics": collector.bodies["metrics"], "traces": collector.bodies["traces"],
+		"log": log.String(), "page": page, "logs": collector.sent("logs"), "metrics": collector.sent("metrics"), "traces": collector.sent("traces"),
 	} {
 		if text == "" || strings.Contains(text, canary) {
 			t.Errorf("%s: empty, or with the secret:\n%s", what, text)
@@ -141,7 +150,7 @@ func TestSecretVariableIsNotInErrors(t *testing.T) {
 	}
 	_, page := r.metricsPage(t, "")
 	end()
-	for what, text := range map[string]string{"log": log.String(), "page": page, "logs": collector.bodies["logs"]} {
+	for what, text := range map[string]string{"log": log.String(), "page": page, "logs": collector.sent("logs")} {
 		if text == "" || strings.Contains(text, canary) {
 			t.Errorf("%s: empty, or with the secret:\n%s", what, text)
 		}

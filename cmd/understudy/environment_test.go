@@ -305,7 +305,8 @@ func TestMalformedVariableIsNotPrinted(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			if slices.Contains([]string{"serve", "demo"}, arguments[0]) {
+			starts := arguments[0] == "serve" || arguments[0] == "demo"
+			if starts {
 				cancel() // a server that starts in spite of the value ends at once
 			}
 			var printed strings.Builder
@@ -314,7 +315,7 @@ func TestMalformedVariableIsNotPrinted(t *testing.T) {
 				t.Errorf("exit code %d:\n%s", code, printed.String())
 			}
 			flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(row.name, "UNDERSTUDY_"), "_", "-"))
-			if row.command == nil && !strings.Contains(printed.String(), row.name) && !strings.Contains(printed.String(), flag) {
+			if starts && !strings.Contains(printed.String(), row.name) && !strings.Contains(printed.String(), flag) {
 				t.Errorf("neither %s nor %s is named:\n%s", row.name, flag, printed.String())
 			}
 		})
