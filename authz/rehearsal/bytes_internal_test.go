@@ -108,7 +108,7 @@ func newOracle(t testing.TB, s seeing) oracle {
 func (o oracle) decide(t *testing.T, w whole) (value any, failure authz.Failure) {
 	t.Helper()
 	if o.reaches(w.bad) {
-		return nil, authz.FailureRequest
+		return nil, w.failure
 	}
 	results, err := o.query.Eval(t.Context(), oparego.EvalInput(w.document), oparego.EvalTime(moment))
 	switch {
@@ -125,6 +125,8 @@ type whole struct {
 	sent     string
 	document any
 	bad      bad
+	// failure is why there is no document.
+	failure authz.Failure
 }
 
 // wholes decodes requests in full. Those of which nothing is rehearsed, since they are none, are
@@ -140,6 +142,7 @@ func wholes(t testing.TB, sent []string) (out []whole) {
 		w := whole{sent: wire}
 		made, err := r.Source(nil)
 		if err != nil {
+			w.failure = authz.Unreadable(err).Failure
 			if made, err = r.WithoutBody(nil, false); err != nil {
 				w.bad = badTarget
 			} else if short, err := r.WithoutBody(nil, true); err != nil {
