@@ -258,7 +258,7 @@ func (p *authzPort) options() ([]extauthz.Option, error) {
 	if p.config.observe {
 		options = append(options, extauthz.Observe())
 	}
-	if p.config.duplicateKeys == "allow" {
+	if p.config.allowsDuplicateKeys() {
 		options = append(options, extauthz.WithDuplicateKeys())
 	}
 	if p.telemetry.Traces != nil {

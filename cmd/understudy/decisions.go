@@ -74,6 +74,9 @@ func (c *decisionsConfig) cacheSize() int {
 	return c.decisionCache
 }
 
+// allowsDuplicateKeys reports whether JSON bodies are read of which an object has a key twice.
+func (c *decisionsConfig) allowsDuplicateKeys() bool { return c.duplicateKeys == "allow" }
+
 // effect returns the default decision as authz has it. Anything that is not allow is a
 // denial.
 func (c *decisionsConfig) effect() authz.Effect {

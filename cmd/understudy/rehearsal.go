@@ -96,7 +96,7 @@ var rehearsalOverhead int
 func (s *server) startRehearsals(closers *lifecycle.Closers) (err error) {
 	s.rehearsals, err = supervisor.New(supervisor.Config{
 		Build: version, Memory: lifecycle.RehearsalMemory(s.config.rehearsal.memory), Share: s.config.rehearsal.share,
-		Descriptors: s.grpcBodies.content, DuplicateKeys: s.config.duplicateKeys == "allow", BodyMemory: s.config.bodyMemory,
+		Descriptors: s.grpcBodies.content, DuplicateKeys: s.config.allowsDuplicateKeys(), BodyMemory: s.config.bodyMemory,
 		Overhead: rehearsalOverhead, Logger: s.log, Meters: s.telemetry.Meters,
 	})
 	if err != nil {

@@ -45,24 +45,12 @@ func requirementsOf(rule *ast.Rule) (out []requirement) {
 	return out
 }
 
-// presences returns the paths of the input that a rule needs to be there.
-func presences(rule *ast.Rule) (out []requirement) {
+// presences returns the references of some kind to values that a rule needs to be there.
+func presences(rule *ast.Rule, kind func(ast.Ref) bool) (out []requirement) {
 	for i, e := range rule.Body {
 		for _, t := range sides(e) {
-			if ref, ok := t.Value.(ast.Ref); ok && isPath(ref) {
+			if ref, ok := t.Value.(ast.Ref); ok && kind(ref) {
 				out = append(out, requirement{value: ref, test: opaque.Present, ref: ref, at: e.Location, number: i})
-			}
-		}
-	}
-	return out
-}
-
-// absences returns the paths that a rule needs to be there, and that are not in the data of the policy.
-func (c *Compiler) absences(rule *ast.Rule) (out []requirement) {
-	for i, e := range rule.Body {
-		for _, t := range sides(e) {
-			if ref, ok := t.Value.(ast.Ref); ok && c.isAbsent(ref) {
-				out = append(out, requirement{ref: ref, number: i})
 			}
 		}
 	}
@@ -71,19 +59,22 @@ func (c *Compiler) absences(rule *ast.Rule) (out []requirement) {
 
 // isAbsent reports whether a reference is to the data of the policy, and nothing is there.
 func (c *Compiler) isAbsent(ref ast.Ref) bool {
-	if !ref[0].Equal(ast.DefaultRootDocument) || !ref.IsGround() || ref.IsNested() || c.compiler.RuleTree.Find(ref) != nil {
+	if !ref[0].Equal(ast.DefaultRootDocument) || !ref.IsGround() || ref.IsNested() {
 		return false
 	}
-	for node, i := c.compiler.RuleTree.Child(ref[0].Value), 1; node != nil && i < len(ref); node, i = node.Child(ref[i].Value), i+1 {
-		if len(node.Values) > 0 {
-			return false
+	rules, at := c.compiler.RuleTree.Child(ref[0].Value), ast.NewTerm(c.data)
+	for _, key := range ref[1:] {
+		if rules != nil {
+			if len(rules.Values) > 0 {
+				return false
+			}
+			rules = rules.Child(key.Value)
+		}
+		if at != nil {
+			at, _ = lookUp(at, key)
 		}
 	}
-	at := ast.NewTerm(c.data)
-	for i := 1; i < len(ref) && at != nil; i++ {
-		at, _ = lookUp(at, ref[i])
-	}
-	return at == nil
+	return rules == nil && at == nil
 }
 
 // sides returns the term that an expression is, or the two of an equation.

@@ -159,11 +159,11 @@ func (s scope) guarded(opa *opaIndex, rule *ast.Rule, args []*union, body step) 
 	if long < 0 {
 		return body
 	}
-	if slices.ContainsFunc(s.c.absences(rule), func(r requirement) bool { return r.number > long && opa.leavesOut(rule, r) }) {
+	if slices.ContainsFunc(presences(rule, s.c.isAbsent), func(r requirement) bool { return r.number > long && opa.leavesOut(rule, r) }) {
 		return func(f *frame) signal { return f.none() }
 	}
 	var guards []condition
-	for _, r := range slices.Concat(opa.requirementsOf(rule), presences(rule)) {
+	for _, r := range slices.Concat(opa.requirementsOf(rule), presences(rule, isPath)) {
 		if r.number <= long || !opa.leavesOut(rule, r) {
 			continue
 		}

@@ -39,8 +39,7 @@ func (s Sent) content() []byte {
 }
 
 // Parser finds bodies. The zero value reads no gRPC messages and no objects with duplicate
-// keys. It is immutable and safe
-// for concurrent use.
+// keys. It is immutable and safe for concurrent use.
 type Parser struct {
 	// DuplicateKeys has JSON read of which an object has a key twice: the last value counts, as
 	// in OPA. Without it such a body is a *authz.BadRequest, because the upstream may take the
@@ -58,10 +57,9 @@ type Body struct {
 	Truncated bool
 
 	content []byte
-	parser  *Parser
 	// parse makes input.parsed_body of the content. Nil means that it is null: there is no
 	// body, or one of a type that is not read, or one that is truncated.
-	parse func(p *Parser, content []byte) (any, error)
+	parse func(content []byte) (any, error)
 	// weight returns about how many values parse makes, not less. It is cheap.
 	weight func(content []byte) int
 }
@@ -86,15 +84,15 @@ func (p *Parser) Find(sent Sent) (Body, error) {
 	}
 	switch kind {
 	case kindJSON:
-		return whole(sent, Body{parser: p, parse: (*Parser).parseJSON, weight: weightOfJSON})
+		return whole(sent, Body{parse: p.parseJSON, weight: weightOfJSON})
 	case kindGRPC:
 		return p.Messages.find(sent)
 	case kindForm:
-		return whole(sent, Body{parse: func(_ *Parser, content []byte) (any, error) { return parseForm(content) }, weight: weightOfForm})
+		return whole(sent, Body{parse: parseForm, weight: weightOfForm})
 	case kindMultipart:
 		return whole(sent, Body{
-			parser: p, weight: weightOfMultipart,
-			parse: func(p *Parser, content []byte) (any, error) { return p.parseMultipart(sent.ContentType, content) },
+			parse:  func(content []byte) (any, error) { return p.parseMultipart(sent.ContentType, content) },
+			weight: weightOfMultipart,
 		})
 	}
 	return Body{}, nil
@@ -132,7 +130,7 @@ func (b Body) Value(reading *authz.ReadBudget) (any, error) {
 	if err := reading.Take(int64(weight)*bytesPerValue + int64(len(b.content))*bytesPerByte); err != nil {
 		return nil, err
 	}
-	value, err := b.parse(b.parser, b.content)
+	value, err := b.parse(b.content)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,6 @@ func (b Body) Weigh() (weight int, value any, ok bool) {
 	if b.parse == nil {
 		return 0, nil, false
 	}
-	value, err := b.parse(b.parser, b.content)
+	value, err := b.parse(b.content)
 	return b.weight(b.content), value, err == nil
 }

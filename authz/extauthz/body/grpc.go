@@ -56,7 +56,7 @@ func (m *Messages) find(sent Sent) (Body, error) {
 	}
 	return Body{
 		content: message,
-		parse:   func(_ *Parser, content []byte) (any, error) { return m.decode(request, content) },
+		parse:   func(content []byte) (any, error) { return m.decode(request, content) },
 		weight:  func(content []byte) int { return m.weight(content, request, maxNesting) },
 	}, nil
 }
@@ -111,6 +111,6 @@ func (m *Messages) decode(descriptor protoreflect.MessageDescriptor, content []b
 	if err != nil {
 		return nil, badRequest("The gRPC message has a value without a form in JSON.")
 	}
-	value, _, err := parseJSON(text)
+	value, _, err := decodeJSON(text)
 	return value, err
 }

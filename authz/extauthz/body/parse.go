@@ -17,7 +17,7 @@ import (
 //
 // Of such keys a value has one, so it has fewer members than its text.
 func (p *Parser) parseJSON(body []byte) (any, error) {
-	value, members, err := parseJSON(body)
+	value, members, err := decodeJSON(body)
 	if err == nil && !p.DuplicateKeys && members < membersIn(body) {
 		return nil, errDuplicateKey
 	}
@@ -42,10 +42,10 @@ func membersIn(text []byte) (n int) {
 	return n
 }
 
-// parseJSON keeps numbers as they are written: a float64 would change 9007199254740993,
+// decodeJSON keeps numbers as they are written: a float64 would change 9007199254740993,
 // and with it what a policy decides by. A second value after the first is refused,
 // since another parser may take that one. It also returns how many members the objects have.
-func parseJSON(body []byte) (value any, members int, err error) {
+func decodeJSON(body []byte) (value any, members int, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if err := decoder.Decode(&value); err != nil {

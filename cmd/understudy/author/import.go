@@ -196,8 +196,9 @@ func (f *importFlags) carryOver(ctx context.Context, from string, b *bundle.Bund
 
 // choose returns the paths of the rules that decide.
 //
-// A bundle does not say which of its rules decide: --rule or OPA's configuration does. A guess would be a policy that allows or denies for the wrong reason, so
-// rules that look like decisions are only named in the error.
+// A bundle does not say which of its rules decide: --rule or OPA's configuration does. A guess would
+// be a policy that allows or denies for the wrong reason, so rules that look like decisions are only
+// named in the error.
 func (f *importFlags) choose(ctx context.Context, from *bundle.Bundle) ([]string, error) {
 	if len(f.rules) > 0 {
 		paths := make([]string, len(f.rules))

@@ -36,7 +36,7 @@ type replayFlags struct {
 	require string
 	strict  bool
 	timeout time.Duration
-	// duplicateKeys is that of `serve`.
+	// duplicateKeys is deny or allow, as for `serve`.
 	duplicateKeys string
 	// tests is the file that tests are written to, and testsFor live or candidate: the policy
 	// whose answers they state.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -93,51 +92,4 @@ func EnvOr(name Variable, otherwise string) string {
 		return v
 	}
 	return otherwise
-}
-
-// shortestSecret is the length of what HideSecrets replaces at least, in bytes.
-const shortestSecret = 4
-
-// HideSecrets replaces secrets that UNDERSTUDY_ variables have by the names of the variables: the
-// passwords of URLs, and the names of files with secrets. A password or a key in place of the name
-// of its file is a usual mistake, and the error of a file that is not there quotes the name.
-func HideSecrets(text string) string {
-	for _, entry := range os.Environ() {
-		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) {
-			continue
-		}
-		for _, secret := range secretsIn(name, value) {
-			if len(secret) >= shortestSecret {
-				quoted := strconv.Quote(secret)
-				text = strings.NewReplacer(secret, "("+name+")", quoted[1:len(quoted)-1], "("+name+")").Replace(text)
-			}
-		}
-	}
-	return text
-}
-
-var (
-	// secretFile matches the variables that name files with secrets, and the client's token.
-	secretFile = regexp.MustCompile(`_(TOKEN|TOKEN_FILE|PASSWORD_FILE|KEY|CERT)$`)
-	// embeddedSecret matches the password of a URL, and the file of an issuer's setting.
-	embeddedSecret = regexp.MustCompile(`://[^/:@\s]*:([^\s,]+)@|\bclient-secret-file=([^\s,]+)`)
-)
-
-// secretsIn returns what may be secret in the value of a variable, the longest text first.
-func secretsIn(name, value string) (secrets []string) {
-	if secretFile.MatchString(name) {
-		secrets = append(secrets, value)
-		// A list has commas, and its elements are FILE or NAME=FILE.
-		for element := range strings.SplitSeq(value, ",") {
-			secrets = append(secrets, element)
-			if _, file, pair := strings.Cut(element, "="); pair {
-				secrets = append(secrets, file)
-			}
-		}
-	}
-	for _, groups := range embeddedSecret.FindAllStringSubmatch(value, -1) {
-		secrets = append(secrets, groups[1:]...)
-	}
-	return secrets
 }

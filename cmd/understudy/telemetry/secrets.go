@@ -1,14 +1,14 @@
 package telemetry
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
+
+	"understudy/cmd/understudy/command"
 )
 
 // secrets replaces the values of variables that may be secret by the names of the variables.
@@ -17,43 +17,21 @@ import (
 // token may quote it, and an endpoint may have a token in its path.
 type secrets struct{ *strings.Replacer }
 
-// shortestSecret is the length of what is replaced at least, in bytes. The value of a header may
-// be as short as 1, and it would be replaced wherever that stands.
-const shortestSecret = 4
-
 // newSecrets reads the environment.
 func newSecrets() secrets {
-	nameOf := map[string]string{}
-	add := func(name string, parts ...string) {
-		for _, part := range parts {
-			if len(part) >= shortestSecret {
-				quoted := strconv.Quote(part)
-				nameOf[part], nameOf[quoted[1:len(quoted)-1]] = "("+name+")", "("+name+")"
-			}
-		}
-	}
+	all := make(command.Secrets)
 	for _, prefix := range otlpPrefixes {
-		add(prefix+"HEADERS", headerSecrets(os.Getenv(prefix+"HEADERS"))...)
-		add(prefix+"ENDPOINT", urlSecrets(os.Getenv(prefix+"ENDPOINT"))...)
+		all.Add(prefix+"HEADERS", headerSecrets(os.Getenv(prefix+"HEADERS"))...)
+		all.Add(prefix+"ENDPOINT", urlSecrets(os.Getenv(prefix+"ENDPOINT"))...)
 		for _, file := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
-			add(prefix+file, os.Getenv(prefix+file))
+			all.Add(prefix+file, os.Getenv(prefix+file))
 		}
 	}
 	// The exporters of OTLP over HTTP go through the proxy that these name.
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
-		add(name, urlSecrets(os.Getenv(name))...)
+		all.Add(name, urlSecrets(os.Getenv(name))...)
 	}
-	parts := make([]string, 0, len(nameOf))
-	for part := range nameOf {
-		parts = append(parts, part)
-	}
-	// At one position, the first pair that matches is replaced: the longest has to come first.
-	slices.SortFunc(parts, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	var pairs []string
-	for _, part := range parts {
-		pairs = append(pairs, part, nameOf[part])
-	}
-	return secrets{strings.NewReplacer(pairs...)}
+	return secrets{all.Replacer()}
 }
 
 // headerSecrets returns a list of headers, and of each its value as it is written, as it is sent, and
