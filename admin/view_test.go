@@ -249,7 +249,7 @@ func TestListedOperationsStayWhole(t *testing.T) {
 		if listed().Done {
 			l.Error("it is done before the sidecar has applied it")
 		}
-		node.AppliedSequence = 1000
+		node.AppliedSequence = everything
 		_, err = l.store.Heartbeat(ctx, node)
 		l.check(err)
 		op := listed()

@@ -17,17 +17,22 @@ import (
 // Cursor is a place in the stream of a location's changes: the last change that
 // is known. The zero Cursor stands before the first change.
 type Cursor struct {
-	// Sequence is the number of that change. Numbers grow over a whole project,
-	// so those of one location have gaps.
+	// Sequence is the number of that change. Numbers grow over a whole project, so those of
+	// one location have gaps; and they never go back, also in a store that lost its last
+	// writes: the next number is the last one and 1, or the store's time in Unix milliseconds,
+	// whichever is higher.
 	Sequence int64
 	// Nonce is drawn at random for each change. It distinguishes a change from another
 	// one with the same number, which a store that lost its last writes (a
-	// failover, a restored copy) may hand out again.
+	// failover, a restored copy) may hand out again where a clock was set back.
 	Nonce string
 }
 
 // PolicyState is all that a sidecar needs to decide by one policy.
 type PolicyState struct {
+	// Sequence is the number of the change that wrote the policy's record, also where the record
+	// says that the policy is deleted; 0 if that is not known, or there is no record.
+	Sequence int64
 	// Policy is the live policy. Nil means that there is none, for it was never
 	// created or is deleted; or, if it is among Undecodable, that it cannot be read.
 	Policy *adminpb.Policy
@@ -141,6 +146,9 @@ const (
 	// ReasonMissing is the reason in the ErrorInfo of a node that decides by a policy which
 	// the store has lost. Its metadata is resource, the name.
 	ReasonMissing = "POLICY_MISSING_IN_STORE"
+	// ReasonStale is the reason in the ErrorInfo of a node that decides by a newer record of a
+	// policy than the store has, which went back. Its metadata is resource, the name.
+	ReasonStale = "POLICY_STALE_IN_STORE"
 )
 
 // AbsentDefault returns the ID of the policy that decides on a node where a request names
@@ -205,7 +213,7 @@ func (s PolicyState) Gone() bool { return s.Policy == nil && len(s.Undecodable) 
 // and all its PolicyExperiments, in name order. A soft-deleted policy is no policy, and
 // only ACTIVE experiments matter. What cannot be decoded is in Undecodable.
 func DecodePolicyState(policy StoredResource, experiments []StoredResource) PolicyState {
-	var state PolicyState
+	state := PolicyState{Sequence: policy.Sequence}
 	live := &adminpb.Policy{}
 	switch bad := policy.read(live); {
 	case bad != nil && policy.Expires:

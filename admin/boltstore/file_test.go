@@ -1,6 +1,7 @@
 package boltstore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,18 +106,18 @@ func TestReopen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit(t, first, change("a", admin.Put{Key: web, Etag: "e"}))
+	written := commit(t, first, change("a", admin.Put{Key: web, Etag: "e"}))
 	cursor := load(t, first).Cursor
 	closeStore(t, first)
 
 	second := open(t, path)
-	if again := commit(t, second, change("a")); again != 1 {
+	if again := commit(t, second, change("a")); again != written {
 		t.Errorf("the repeat returned %d", again)
 	}
 	if head := load(t, second).Cursor; head != cursor {
 		t.Errorf("the head is %+v instead of %+v", head, cursor)
 	}
-	if sequence := commit(t, second, change("b")); sequence != 2 {
+	if sequence := commit(t, second, change("b")); sequence <= written {
 		t.Errorf("the next sequence is %d", sequence)
 	}
 	if _, err := second.Next(t.Context(), location, cursor); err != nil {
@@ -151,7 +152,7 @@ func TestRestored(t *testing.T) {
 		t.Errorf("a cursor beyond the head: %v", err)
 	}
 	commit(t, old, change("instead"))
-	if instead := load(t, old).Cursor; instead.Sequence != lost.Sequence || instead.Nonce == lost.Nonce {
+	if instead := load(t, old).Cursor; instead.Sequence <= lost.Sequence {
 		t.Errorf("%+v came instead of %+v", instead, lost)
 	}
 	for range 2 {
@@ -208,15 +209,17 @@ func TestHourLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		beat(t, store, "old")
+		var first int64
 		for i := range 40 {
 			key := admin.Key(fmt.Sprintf("%s/operations/o%d", location, i))
-			commit(t, store, admin.Txn{
+			made := commit(t, store, admin.Txn{
 				ID: fmt.Sprintf("old-%d", i), Project: "p1",
 				Writes: []admin.Write{admin.Put{Key: key, ExpireTime: time.Now().Add(time.Minute)}},
 			})
+			first = cmp.Or(first, made)
 		}
 		time.Sleep(59 * time.Minute)
-		if again := commit(t, store, change("old-0")); again != 1 {
+		if again := commit(t, store, change("old-0")); again != first {
 			t.Errorf("within the hour, a repeat returned %d", again)
 		}
 		beat(t, store, "new")

@@ -46,7 +46,8 @@ func (s *Store) commit(tx *bbolt.Tx, txn admin.Txn) (int64, error) {
 	if err := p.removeOutdated(now); err != nil {
 		return 0, err
 	}
-	sequence := decodeUint(p.root.Get(keySequence)) + 1
+	// By the clock, numbers go on where they were even if the file is an older copy.
+	sequence := max(decodeUint(p.root.Get(keySequence))+1, time.Now().UnixMilli())
 	if err := p.write(txn, sequence, now); err != nil {
 		return 0, err
 	}

@@ -238,7 +238,8 @@ local function commit(keys, argv)
     if not holds[word](take_subject(word), take, now) then return { 'failed', i } end
   end
 
-  local sequence = tonumber(redis.call('GET', keys[1]) or '0') + 1
+  -- By the clock, numbers go on where they were even if this Redis has lost its last writes.
+  local sequence = math.max(tonumber(redis.call('GET', keys[1]) or '0') + 1, clock())
   local previous = {}
   for i = streams, #keys do
     local lowest

@@ -111,9 +111,11 @@ func TestLostCounter(t *testing.T) {
 	server := storetest.StartRedis(t)
 	store, redis := open(t, server.URL()), client(t, server)
 	txn := put("a")
+	var last int64
 	for range 3 {
+		var err error
 		txn.ID, txn.Conditions = txn.ID+"a", nil
-		if _, err := store.Commit(t.Context(), txn); err != nil {
+		if last, err = store.Commit(t.Context(), txn); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +123,7 @@ func TestLostCounter(t *testing.T) {
 		t.Fatal(err)
 	}
 	txn.ID = "b"
-	if sequence, err := store.Commit(t.Context(), txn); err != nil || sequence != 4 {
+	if sequence, err := store.Commit(t.Context(), txn); err != nil || sequence <= last {
 		t.Errorf("sequence %d, %v", sequence, err)
 	}
 }
@@ -215,7 +217,7 @@ func TestFailover(t *testing.T) {
 		t.Errorf("the head is %+v, %v", head, err)
 	}
 	instead := change("instead")
-	if instead.Sequence != lost.Sequence || instead.Nonce == lost.Nonce {
+	if instead.Sequence <= lost.Sequence {
 		t.Errorf("%+v came instead of %+v", instead, lost)
 	}
 	for range 2 {

@@ -68,7 +68,7 @@ func TestPasswordFileOfEachForm(t *testing.T) {
 	protected := []string{"--requirepass", "right", "--masterauth", "right"}
 	file := redisstore.WithPasswordFile(writePassword(t, "right\r\n"))
 	primary := storetest.StartRedisTCP(t, protected...)
-	sentinel := startSentinel(t, primary, "sentinel auth-pass main right")
+	sentinel := storetest.StartSentinel(t, primary, "sentinel auth-pass main right")
 	cluster := startCluster(t)
 	for _, node := range primaries(t, clusterClient(t, cluster)) {
 		if err := node.ConfigSet(t.Context(), "requirepass", "right").Err(); err != nil {
@@ -76,8 +76,8 @@ func TestPasswordFileOfEachForm(t *testing.T) {
 		}
 	}
 	for form, url := range map[string]string{
-		"single":   "redis://127.0.0.1:" + port(t, primary),
-		"sentinel": "redis+sentinel://127.0.0.1:" + port(t, sentinel) + "?master_name=main",
+		"single":   "redis://127.0.0.1:" + primary.Port(),
+		"sentinel": "redis+sentinel://127.0.0.1:" + sentinel.Port() + "?master_name=main",
 		"cluster":  cluster,
 	} {
 		store := open(t, url, file)

@@ -3,9 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,17 +13,6 @@ import (
 	"understudy/admin/storetest"
 	"understudy/cmd/testkit"
 )
-
-// port is the port that a server listens on.
-func port(t *testing.T, server *storetest.RedisServer) string {
-	t.Helper()
-	_, address := server.Address()
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
 
 // eventually returns when f succeeds.
 func eventually(t *testing.T, what string, f func() error) {
@@ -47,7 +33,7 @@ func startCluster(t *testing.T) (url string) {
 	for _, assign := range []*redis.Cmd{
 		one.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, 8191), two.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 8192, 16383),
 		one.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", 1), two.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", 2),
-		one.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", port(t, nodes[1])),
+		one.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", nodes[1].Port()),
 	} {
 		if err := assign.Err(); err != nil {
 			t.Fatal(err)
@@ -56,7 +42,7 @@ func startCluster(t *testing.T) (url string) {
 	for _, c := range []*redis.Client{one, two} {
 		eventually(t, "the cluster is ready", func() error { return clusterReady(ctx, c) })
 	}
-	return "redis+cluster://127.0.0.1:" + port(t, nodes[0])
+	return "redis+cluster://127.0.0.1:" + nodes[0].Port()
 }
 
 func clusterReady(ctx context.Context, c *redis.Client) error {
@@ -86,7 +72,7 @@ func TestSentinel(t *testing.T) {
 	t.Parallel()
 	// Redis would wait for 5 s for further replicas before it copies itself.
 	primary := storetest.StartRedisTCP(t, "--repl-diskless-sync-delay", "0")
-	replica := storetest.StartRedisTCP(t, "--replicaof", "127.0.0.1 "+port(t, primary))
+	replica := storetest.StartRedisTCP(t, "--replicaof", "127.0.0.1 "+primary.Port())
 	// A Sentinel asks a primary for its replicas at once, and then each 10 s.
 	eventually(t, "the primary knows the replica", func() error {
 		reply, err := client(t, primary).Info(t.Context(), "replication").Result()
@@ -95,7 +81,7 @@ func TestSentinel(t *testing.T) {
 		}
 		return err
 	})
-	sentinel := startSentinel(t, primary)
+	sentinel := storetest.StartSentinel(t, primary)
 	eventually(t, "the sentinel knows the replica", func() error {
 		reply, err := client(t, sentinel).Do(t.Context(), "SENTINEL", "REPLICAS", "main").Slice()
 		if err == nil && len(reply) != 1 {
@@ -103,12 +89,12 @@ func TestSentinel(t *testing.T) {
 		}
 		return err
 	})
-	store := open(t, "redis+sentinel://127.0.0.1:"+port(t, sentinel)+"?master_name=main")
+	store := open(t, "redis+sentinel://127.0.0.1:"+sentinel.Port()+"?master_name=main")
 	if _, err := store.Commit(t.Context(), put("before")); err != nil {
 		t.Fatal(err)
 	}
 	// The replica has the functions too.
-	sidecar := open(t, "redis+sentinel://127.0.0.1:"+port(t, sentinel)+"/main", redisstore.AsSidecar())
+	sidecar := open(t, "redis+sentinel://127.0.0.1:"+sentinel.Port()+"/main", redisstore.AsSidecar())
 	copied := client(t, replica)
 	eventually(t, "the replica has the change", func() error {
 		return copied.Get(t.Context(), ofProject+"done:before").Err()
@@ -135,18 +121,4 @@ func TestSentinel(t *testing.T) {
 	if records, err := store.Get(t.Context(), web); err != nil || records[0].Key != "" {
 		t.Errorf("after the failover: %v, %v", records, err)
 	}
-}
-
-// startSentinel starts a Sentinel that watches a primary, with further lines of its
-// configuration. It begins a failover that has not succeeded in 20 s again.
-func startSentinel(t *testing.T, primary *storetest.RedisServer, lines ...string) *storetest.RedisServer {
-	t.Helper()
-	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := "sentinel monitor main 127.0.0.1 " + port(t, primary) + " 1\nsentinel down-after-milliseconds main 500\n" +
-		"sentinel failover-timeout main 20000\n" +
-		strings.Join(lines, "\n") + "\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return storetest.StartRedisTCP(t, storetest.Sentinel, config)
 }

@@ -33,6 +33,7 @@ func Redis(t testing.TB) (url string) {
 // RedisServer is a private redis-server.
 type RedisServer struct {
 	network, address string
+	arguments        []string
 	process          *exec.Cmd
 	// ended is closed when the process is no more.
 	ended chan struct{}
@@ -74,6 +75,20 @@ func StartRedisTCP(t testing.TB, arguments ...string) *RedisServer {
 	}
 }
 
+// StartSentinel starts a Sentinel that watches a primary, a server on a port, as main, with further
+// lines of its configuration, which count more than its own. It begins a failover that has not
+// succeeded in 20 s again.
+func StartSentinel(t testing.TB, primary *RedisServer, lines ...string) *RedisServer {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := "sentinel monitor main 127.0.0.1 " + primary.Port() + " 1\nsentinel down-after-milliseconds main 500\n" +
+		"sentinel failover-timeout main 20000\n" + strings.Join(lines, "\n") + "\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return StartRedisTCP(t, Sentinel, config)
+}
+
 // Servers listen below the ports that systems give to clients, and so do the buses of
 // clusters, 10,000 above: else a connection of another test may have the port.
 const (
@@ -101,12 +116,13 @@ func launchRedis(t testing.TB, network, address string, arguments []string) *Red
 	}
 	// Nothing is saved, for a test that needs a file says so; many clients are those of tests
 	// that run at once.
+	all := slices.Clone(arguments)
 	if !slices.Contains(arguments, Sentinel) {
-		arguments = append(arguments, "--maxclients", "4000", "--save", "", "--appendonly", "no")
+		all = append(all, "--maxclients", "4000", "--save", "", "--appendonly", "no")
 	}
 	r := &RedisServer{
-		network: network, address: address,
-		process: exec.Command(path, arguments...), ended: make(chan struct{}),
+		network: network, address: address, arguments: arguments,
+		process: exec.Command(path, all...), ended: make(chan struct{}),
 	}
 	if err := testkit.Start(r.process); err != nil {
 		t.Fatalf("starting redis-server: %v", err)
@@ -130,6 +146,12 @@ func (r *RedisServer) URL() string {
 // Address is the network and the address of the server.
 func (r *RedisServer) Address() (network, address string) { return r.network, r.address }
 
+// Port is the port that a server listens on; empty if that is a socket.
+func (r *RedisServer) Port() string {
+	_, port, _ := net.SplitHostPort(r.address)
+	return port
+}
+
 // Process is the process of the server, for tests that halt it.
 func (r *RedisServer) Process() *os.Process { return r.process.Process }
 
@@ -138,6 +160,16 @@ func (r *RedisServer) Process() *os.Process { return r.process.Process }
 func (r *RedisServer) Stop() {
 	_ = r.process.Process.Kill()
 	<-r.ended
+}
+
+// Restart starts a server that was stopped again, at the same address and on the same files.
+func (r *RedisServer) Restart(t testing.TB) {
+	t.Helper()
+	again := launchRedis(t, r.network, r.address, r.arguments)
+	if err := again.await(t); err != nil {
+		t.Fatal(err)
+	}
+	r.process, r.ended = again.process, again.ended
 }
 
 // errEnded: the server ended before it answered, as one does whose port is taken.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	iampb "cloud.google.com/go/iam/apiv1/iampb"
 	"golang.org/x/net/html"
@@ -107,7 +108,7 @@ func TestAnOperationUnderWay(t *testing.T) {
 	s := newSite(t)
 	s.rehearsed()
 	s.beat("n1", 0, policy)
-	s.beat("n2", 100, policy)
+	s.beat("n2", time.Hour, policy)
 	a := s.submit(s.page(trial), "/ui/"+trial+"/stop")
 	if a.code != http.StatusSeeOther || a.header.Get("Location") != "/ui/"+trial {
 		t.Fatalf("stop: got %d to %s", a.code, a.header.Get("Location"))

@@ -196,7 +196,7 @@ func (s *sidecar) judge(latest int64) {
 	case s.node.Error != nil:
 		s.Word, s.Tone, s.About = "error", "bad", s.node.Error.Message
 	case s.applied < latest:
-		s.Word, s.Tone, s.About = "behind", "look", "by "+verdict.Counted(latest-s.applied, "change")
+		s.Word, s.Tone, s.About = "behind", "look", "it has not applied the last change"
 	default:
 		s.current = true
 		s.Word, s.Tone = s.serving()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 	"google.golang.org/genproto/googleapis/rpc/status"
@@ -87,14 +88,14 @@ func TestSidecarsThatAreNotWell(t *testing.T) {
 	s := newSite(t)
 	s.rehearsed()
 	s.beat("a-good", 0, policy)
-	s.beat("b-behind", 10, policy)
+	s.beat("b-behind", time.Hour, policy)
 	broken := s.beat("c-broken", 0, policy)
 	broken.Error, broken.Observing = &status.Status{Code: 9, Message: "it does not compile"}, true
 	if _, err := s.store.Heartbeat(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
 	page := textOf(t, s.page(location))
-	for _, want := range []string{"3 sidecars live; 2 of 3 not well", "error, watching", "it does not compile", "behind", "by 10 changes", "on 1 of 3 sidecars"} {
+	for _, want := range []string{"3 sidecars live; 2 of 3 not well", "error, watching", "it does not compile", "behind", "it has not applied the last change", "on 1 of 3 sidecars"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	adminpb "understudy/admin/v1"
 )
@@ -14,11 +15,11 @@ import (
 func TestRevisions(t *testing.T) {
 	s := newSite(t)
 	s.rehearsed()
-	s.beat("n1", 1000, policy)
+	s.beat("n1", time.Hour, policy)
 	first := s.policyAt(policy)
 	s.publish("n1", someEvidence(), somePoints()...)
 	e := s.experimentAt(trial)
-	s.beat("n1", -1000, policy)
+	s.beat("n1", -time.Hour, policy)
 	if _, err := s.server.CommitPolicyExperiment(t.Context(), &adminpb.CommitPolicyExperimentRequest{Name: e.Name, Etag: e.Etag}); err != nil {
 		t.Fatal(err)
 	}

@@ -289,15 +289,15 @@ func (s *site) require(r *adminpb.CommitRequirements) {
 	}
 }
 
-// beat reports a sidecar that has applied all changes but so many.
-func (s *site) beat(id string, behind int64, policies ...string) *adminpb.Node {
+// beat reports a sidecar that has applied all changes but those of a time.
+func (s *site) beat(id string, behind time.Duration, policies ...string) *adminpb.Node {
 	s.Helper()
 	node := &adminpb.Node{Name: location + "/nodes/" + id, Policies: policies, CreateTime: timestamppb.Now()}
 	head, err := s.store.Heartbeat(s.Context(), node)
 	if err != nil {
 		s.Fatal(err)
 	}
-	node.AppliedSequence = head.Sequence - behind
+	node.AppliedSequence = head.Sequence - behind.Milliseconds()
 	if _, err := s.store.Heartbeat(s.Context(), node); err != nil {
 		s.Fatal(err)
 	}
