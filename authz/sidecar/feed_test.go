@@ -32,8 +32,10 @@ const (
 // memoryFeed is a Feed that a test writes to. The contract suite of the stores
 // holds the real ones to the same.
 type memoryFeed struct {
-	mu       sync.Mutex
-	cursor   authz.Cursor
+	mu     sync.Mutex
+	cursor authz.Cursor
+	// last is the last number that was given: it never goes back.
+	last     int64
 	policies map[authz.PolicyName]authz.PolicyState
 	changed  chan struct{}
 	// log :: sequence → the policy that changed with it.
@@ -56,11 +58,13 @@ func newFeed() *memoryFeed {
 
 var errDown = errors.New("the store is down")
 
-// put changes a policy; one with a nil Policy is removed.
+// put changes a policy; one with a nil Policy is deleted.
 func (f *memoryFeed) put(name authz.PolicyName, state authz.PolicyState) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.cursor = authz.Cursor{Sequence: f.cursor.Sequence + 1, Nonce: "n" + strconv.FormatInt(f.cursor.Sequence+1, 10)}
+	f.last++
+	f.cursor = authz.Cursor{Sequence: f.last, Nonce: "n" + strconv.FormatInt(f.last, 10)}
+	state.Sequence = f.last
 	f.policies[name] = state
 	f.log[f.cursor.Sequence] = name
 	close(f.changed)
@@ -113,7 +117,9 @@ func (f *memoryFeed) Next(ctx context.Context, _ authz.Location, after authz.Cur
 		if f.cursor != after {
 			u := authz.Update{Cursor: f.cursor, Policies: make(map[authz.PolicyName]authz.PolicyState)}
 			for s := after.Sequence + 1; s <= f.cursor.Sequence; s++ {
-				u.Policies[f.log[s]] = f.policies[f.log[s]]
+				if name, changed := f.log[s]; changed {
+					u.Policies[name] = f.policies[name]
+				}
 			}
 			f.mu.Unlock()
 			return u, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -107,36 +106,35 @@ func (s *Sidecar) loadOnce(ctx context.Context, lose func(error)) (*snapshot, au
 	if err != nil {
 		return nil, authz.Update{}, err
 	}
-	known := s.lastKnown()
+	known := s.lastKnown(ctx)
 	missing, err := s.missingFrom(ctx, known, update)
 	if err != nil {
 		return nil, authz.Update{}, err
 	}
-	on := &snapshot{policies: make(map[authz.PolicyName]*entry)}
-	if snap := s.current.Load(); snap != nil {
-		for name := range update.Policies {
-			if e := snap.policies[name]; e != nil {
-				on.policies[name] = e
-			}
-		}
-	}
-	s.keepReadable(ctx, on, known, update)
-	s.keepMissing(ctx, on, missing)
-	return on, update, nil
+	return known.kept(update, missing), update, nil
 }
 
-// keepReadable puts what is known of policies that cannot be decoded into a snapshot that
-// does not have them: a sidecar that starts decides by its snapshot file. In one that has
-// started, what decides of a policy stays in its entry.
-func (s *Sidecar) keepReadable(ctx context.Context, on *snapshot, known, update authz.Update) {
-	readable := make(map[authz.PolicyName]authz.PolicyState)
-	for name, state := range update.Policies {
-		last := known.Policies[name]
-		if state.Policy == nil && !state.Gone() && last.Policy != nil && on.policies[name] == nil {
-			readable[name] = last
+// kept returns what of a snapshot stays under an update of everything: what the update has, and
+// what the store has lost.
+func (s *snapshot) kept(update authz.Update, missing map[authz.PolicyName]bool) *snapshot {
+	on := &snapshot{policies: make(map[authz.PolicyName]*entry), deleted: make(map[authz.PolicyName]deletion)}
+	for name, e := range s.policies {
+		_, there := update.Policies[name]
+		switch {
+		case there:
+			on.policies[name] = e
+		case missing[name]:
+			lost := *e
+			lost.missing, lost.stale = true, false
+			on.policies[name] = &lost
 		}
 	}
-	maps.Copy(on.policies, s.with(ctx, &snapshot{}, authz.Update{Policies: readable}).policies)
+	for name, d := range s.deleted {
+		if _, there := update.Policies[name]; there {
+			on.deleted[name] = d
+		}
+	}
+	return on
 }
 
 // next applies changes as they come, until everything has to be loaded again.
@@ -184,8 +182,9 @@ func (s *Sidecar) apply(ctx context.Context, on *snapshot, update authz.Update) 
 	s.countActive()
 	s.replays.follow(before, next)
 	s.markWhenCompiled(next)
-	s.logFailures(next, update)
+	s.logFailures(before, next, update)
 	s.logMissing(before, next)
+	s.logStale(before, next)
 	if before == nil {
 		close(s.ready)
 	}
@@ -194,11 +193,11 @@ func (s *Sidecar) apply(ctx context.Context, on *snapshot, update authz.Update) 
 	s.askForHeartbeat()
 }
 
-// logFailures logs and counts what of an update could not be applied.
-func (s *Sidecar) logFailures(next *snapshot, update authz.Update) {
-	for name := range update.Policies {
-		e := next.policies[name]
-		if e == nil {
+// logFailures logs and counts what of an update could not be applied, and at the start what else
+// could not.
+func (s *Sidecar) logFailures(before, next *snapshot, update authz.Update) {
+	for name, e := range next.policies {
+		if _, changed := update.Policies[name]; !changed && before != nil {
 			continue
 		}
 		for _, f := range e.failures {

@@ -129,13 +129,19 @@ func observeStore(meter metric.Meter, s *Sidecar) error {
 	if err != nil {
 		return err
 	}
+	stale, err := meter.Int64ObservableGauge("understudy.store.stale_policies",
+		metric.WithDescription("Policies of which the store has an older version than decides here."))
+	if err != nil {
+		return err
+	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		status := s.Status()
 		o.ObserveInt64(sequence, status.Sequence)
 		o.ObserveFloat64(age, status.Age().Seconds())
 		o.ObserveInt64(missing, int64(len(status.Missing)))
+		o.ObserveInt64(stale, int64(len(status.Stale)))
 		return nil
-	}, sequence, age, missing)
+	}, sequence, age, missing, stale)
 	return err
 }
 

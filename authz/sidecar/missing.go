@@ -9,12 +9,7 @@ import (
 
 	"understudy/authz"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
-	adminpb "understudy/admin/v1"
 )
 
 // A policy ends when the feed says so: with a change, or as deleted in a Load. One that
@@ -23,43 +18,41 @@ import (
 // a replica that never had the last writes. Nobody decided that it should go, so it
 // stays, and its live policy decides on, until it is stored again (`understudy restore`,
 // or any apply), or deleted on purpose (`understudy restore --empty`). All other policies
-// follow the store.
+// follow the store, unless it has an older version of them: see isNewer.
 
 // proofTime bounds finding out whether a policy was deleted.
 const proofTime = 5 * time.Second
 
-// lastKnown returns the names of what this sidecar decides by or, before it does, what the
-// snapshot file holds.
-func (s *Sidecar) lastKnown() authz.Update {
+// lastKnown returns what this sidecar decides by or, before it does, what it would decide by
+// without the store: what the snapshot file has. What of that the store still has is not compiled
+// again.
+func (s *Sidecar) lastKnown(ctx context.Context) *snapshot {
 	if snap := s.current.Load(); snap != nil {
-		return snap.names()
+		return snap
 	}
-	saved, _, ok := s.readSaved()
-	if !ok {
-		return authz.Update{}
-	}
-	return saved
+	saved, _, _ := s.readSaved()
+	return s.with(ctx, &snapshot{}, saved)
 }
 
-// missingFrom returns the policies of known that loaded, which holds everything, has
+// missingFrom returns the policies of a snapshot that loaded, which holds everything, has
 // lost. An error means that the store could not be asked.
-func (s *Sidecar) missingFrom(ctx context.Context, known, loaded authz.Update) (map[authz.PolicyName]authz.PolicyState, error) {
-	missing := make(map[authz.PolicyName]authz.PolicyState)
-	for name, state := range known.Policies {
+func (s *Sidecar) missingFrom(ctx context.Context, known *snapshot, loaded authz.Update) (map[authz.PolicyName]bool, error) {
+	missing := make(map[authz.PolicyName]bool)
+	for name := range known.policies {
 		if _, there := loaded.Policies[name]; !there {
-			missing[name] = state
+			missing[name] = true
 		}
 	}
-	if len(missing) == 0 || known.Cursor == loaded.Cursor {
+	if len(missing) == 0 || known.cursor == loaded.Cursor {
 		return missing, nil
 	}
-	return missing, s.dropDeleted(ctx, known.Cursor, missing)
+	return missing, s.dropDeleted(ctx, known.cursor, missing)
 }
 
 // dropDeleted removes from missing what was deleted by a change. The store forgets a
 // deleted policy after a while, but as long as it keeps all changes since the cursor,
 // each of which names the one before it, they show it.
-func (s *Sidecar) dropDeleted(ctx context.Context, since authz.Cursor, missing map[authz.PolicyName]authz.PolicyState) error {
+func (s *Sidecar) dropDeleted(ctx context.Context, since authz.Cursor, missing map[authz.PolicyName]bool) error {
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()
 	changes, err := s.config.Feed.Next(ctx, s.config.Location, since)
@@ -75,21 +68,6 @@ func (s *Sidecar) dropDeleted(ctx context.Context, since authz.Cursor, missing m
 		}
 	}
 	return nil
-}
-
-// keepMissing puts the entries of missing policies into a snapshot.
-func (s *Sidecar) keepMissing(ctx context.Context, on *snapshot, missing map[authz.PolicyName]authz.PolicyState) {
-	snap := s.current.Load()
-	if snap == nil {
-		// They come from the snapshot file.
-		snap = s.with(ctx, &snapshot{}, authz.Update{Policies: missing})
-		s.logFailures(snap, authz.Update{Policies: missing})
-	}
-	for name := range missing {
-		kept := *snap.policies[name]
-		kept.missing = true
-		on.policies[name] = &kept
-	}
 }
 
 // missing returns the policies that the store has lost, in order.
@@ -127,24 +105,7 @@ func (s *Sidecar) logMissing(before, now *snapshot) {
 // withMissing adds to the error of a node, which may be nil, the policies that the store
 // has lost, at most maxNodeErrors of them.
 func (s *snapshot) withMissing(failure *statuspb.Status) *statuspb.Status {
-	missing := s.missing()
-	if len(missing) == 0 {
-		return failure
-	}
-	st := status.FromProto(failure)
-	if failure == nil {
-		st = status.Newf(codes.DataLoss, "the store has lost %d policies that this node enforces: %s",
-			len(missing), joinIDs(missing))
-	}
-	for _, name := range missing[:min(len(missing), maxNodeErrors)] {
-		detailed, err := st.WithDetails(&errdetails.ErrorInfo{
-			Reason: authz.ReasonMissing, Domain: adminpb.ErrorDomain, Metadata: map[string]string{"resource": string(name)},
-		})
-		if err == nil {
-			st = detailed
-		}
-	}
-	return st.Proto()
+	return withReason(failure, authz.ReasonMissing, s.missing(), "the store has lost %d policies that this node enforces: %s")
 }
 
 // joinIDs returns the IDs of at most maxNodeErrors policies.

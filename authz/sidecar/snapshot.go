@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,6 +23,16 @@ type snapshot struct {
 	// policies :: policy name → what decides by it. A policy that is deleted, or
 	// was never there, is absent.
 	policies map[authz.PolicyName]*entry
+	// deleted :: policy name → its deletion, as long as the store has a record of it.
+	deleted map[authz.PolicyName]deletion
+}
+
+// deletion is a policy that the store has as deleted.
+type deletion struct {
+	// sequence is that of the record.
+	sequence int64
+	// stale says that the store has an older record in its place, of a policy that lives.
+	stale bool
 }
 
 // entry is a live policy with its ACTIVE experiments.
@@ -30,9 +41,11 @@ type entry struct {
 	live decisionrequest.Live
 	// broken says that the policy never compiled here: it denies.
 	broken bool
-	// missing says that the store has lost the policy.
-	missing     bool
-	experiments []*rehearsal.Experiment
+	// sequence is that of the policy's record, also where that did not compile; 0 if it is not known.
+	sequence int64
+	// missing says that the store has lost the policy, and stale that it has an older record of it.
+	missing, stale bool
+	experiments    []*rehearsal.Experiment
 	// pending are those of the experiments of which it is not known yet whether they compile.
 	pending []pendingExperiment
 	// failures lists resources of this entry that did not compile, or cannot be read. They
@@ -62,35 +75,30 @@ type failure struct {
 // live policy that cannot be decoded or compiled keeps its last good version. Experiments
 // are compiled elsewhere, and nothing waits for that: see markCompiled.
 func (s *Sidecar) with(ctx context.Context, on *snapshot, update authz.Update) *snapshot {
-	next := &snapshot{cursor: update.Cursor, policies: make(map[authz.PolicyName]*entry, len(on.policies))}
+	next := &snapshot{cursor: update.Cursor, policies: make(map[authz.PolicyName]*entry, len(on.policies)), deleted: make(map[authz.PolicyName]deletion)}
 	maps.Copy(next.policies, on.policies)
+	maps.Copy(next.deleted, on.deleted)
 	for name, state := range update.Policies {
-		if state.Gone() {
-			delete(next.policies, name)
-			continue
+		switch {
+		case on.isNewer(name, state):
+			next.keepStale(name)
+		case state.Gone():
+			next.delete(name, state.Sequence)
+		default:
+			delete(next.deleted, name)
+			next.policies[name] = s.newEntry(ctx, name, state, on.policies[name], update.Cursor.Sequence)
 		}
-		next.policies[name] = s.newEntry(ctx, name, state, on.policies[name], update.Cursor.Sequence)
 	}
 	return next
 }
 
-// names returns what the snapshot has: its cursor, and the names of its policies without what
-// is in them.
-func (s *snapshot) names() authz.Update {
-	u := authz.Update{Cursor: s.cursor, Policies: make(map[authz.PolicyName]authz.PolicyState, len(s.policies))}
-	for name := range s.policies {
-		u.Policies[name] = authz.PolicyState{}
+// delete removes a policy. sequence is that of its record, 0 if there is none.
+func (s *snapshot) delete(name authz.PolicyName, sequence int64) {
+	delete(s.policies, name)
+	delete(s.deleted, name)
+	if sequence > 0 {
+		s.deleted[name] = deletion{sequence: sequence}
 	}
-	return u
-}
-
-// saved returns what a sidecar that starts without the store decides by.
-func (s *snapshot) saved() map[authz.PolicyName]savedPolicy {
-	out := make(map[authz.PolicyName]savedPolicy, len(s.policies))
-	for name, e := range s.policies {
-		out[name] = savedPolicy{e.live.Source, e.previewed}
-	}
-	return out
 }
 
 // newEntry makes the entry of a policy that is there, on top of the one before, which
@@ -99,7 +107,7 @@ func (s *Sidecar) newEntry(ctx context.Context, name authz.PolicyName, state aut
 	if old == nil {
 		old = &entry{broken: true, costs: &costs{}, scheduler: &scheduler{turns: s.turns, memory: s.memory}}
 	}
-	e := &entry{name: name, previewed: state.Experiments, costs: old.costs, scheduler: old.scheduler}
+	e := &entry{name: name, sequence: cmp.Or(state.Sequence, old.sequence), previewed: state.Experiments, costs: old.costs, scheduler: old.scheduler}
 	for _, u := range state.Undecodable {
 		e.failures = append(e.failures, failure{u.Resource, u.Sequence, fmt.Errorf("the stored record cannot be decoded: %w", u.Err)})
 	}

@@ -26,22 +26,19 @@ var errCorrupt = errors.New("the snapshot file is corrupt, or another version ha
 // errNeverRead is why a policy of a snapshot file is undecodable.
 var errNeverRead = errors.New("it could not be read before the snapshot file was written, either")
 
-// savedPolicy is what a snapshot file has of one policy.
-type savedPolicy struct {
-	// live is nil if it could never be read.
-	live        *authz.Packed
-	experiments []*adminpb.PolicyExperiment
-}
-
 // encodeSnapshot makes the content of a snapshot file.
-func encodeSnapshot(location authz.Location, cursor authz.Cursor, policies map[authz.PolicyName]savedPolicy) ([]byte, error) {
-	m := &sidecarpb.Snapshot{Location: string(location), Sequence: cursor.Sequence, Nonce: cursor.Nonce}
-	for _, name := range slices.Sorted(maps.Keys(policies)) {
-		saved := &sidecarpb.SavedPolicy{Name: string(name)}
-		if live := policies[name].live; live != nil {
-			saved.Policy, saved.Experiments = live.Bytes(), policies[name].experiments
+func encodeSnapshot(location authz.Location, snap *snapshot) ([]byte, error) {
+	m := &sidecarpb.Snapshot{Location: string(location), Sequence: snap.cursor.Sequence, Nonce: snap.cursor.Nonce}
+	for _, name := range slices.Sorted(maps.Keys(snap.policies)) {
+		e := snap.policies[name]
+		saved := &sidecarpb.SavedPolicy{Name: string(name), Sequence: e.sequence}
+		if e.live.Source != nil { // else it could never be read
+			saved.Policy, saved.Experiments = e.live.Source.Bytes(), e.previewed
 		}
 		m.Policies = append(m.Policies, saved)
+	}
+	for _, name := range slices.Sorted(maps.Keys(snap.deleted)) {
+		m.Deleted = append(m.Deleted, &sidecarpb.DeletedPolicy{Name: string(name), Sequence: snap.deleted[name].sequence})
 	}
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -82,13 +79,21 @@ func decodeUpdate(location authz.Location, content []byte) (authz.Update, error)
 	update := authz.Update{
 		Cursor: authz.Cursor{Sequence: m.GetSequence(), Nonce: m.GetNonce()}, Policies: make(map[authz.PolicyName]authz.PolicyState),
 	}
+	add := func(name authz.PolicyName, state authz.PolicyState) bool {
+		_, known := update.Policies[name]
+		update.Policies[name] = state
+		return !known && strings.HasPrefix(string(name), string(authz.Location(m.GetLocation()).Policy("")))
+	}
 	for _, saved := range m.GetPolicies() {
-		name := authz.PolicyName(saved.GetName())
 		state, err := stateOf(saved)
-		if _, known := update.Policies[name]; err != nil || known || !strings.HasPrefix(string(name), string(authz.Location(m.GetLocation()).Policy(""))) {
+		if err != nil || !add(authz.PolicyName(saved.GetName()), state) {
 			return authz.Update{}, errCorrupt
 		}
-		update.Policies[name] = state
+	}
+	for _, deleted := range m.GetDeleted() {
+		if !add(authz.PolicyName(deleted.GetName()), authz.PolicyState{Sequence: deleted.GetSequence()}) {
+			return authz.Update{}, errCorrupt
+		}
 	}
 	if m.GetLocation() != string(location) {
 		return authz.Update{}, fmt.Errorf("the snapshot file is of %s", m.GetLocation())
@@ -101,9 +106,9 @@ func decodeUpdate(location authz.Location, content []byte) (authz.Update, error)
 func stateOf(saved *sidecarpb.SavedPolicy) (authz.PolicyState, error) {
 	if len(saved.GetPolicy()) == 0 {
 		never := authz.Undecodable{Resource: saved.GetName(), Err: errNeverRead}
-		return authz.PolicyState{Undecodable: []authz.Undecodable{never}}, nil
+		return authz.PolicyState{Sequence: saved.GetSequence(), Undecodable: []authz.Undecodable{never}}, nil
 	}
-	state := authz.PolicyState{Policy: &adminpb.Policy{}, Experiments: saved.GetExperiments()}
+	state := authz.PolicyState{Sequence: saved.GetSequence(), Policy: &adminpb.Policy{}, Experiments: saved.GetExperiments()}
 	if err := proto.Unmarshal(saved.GetPolicy(), state.Policy); err != nil || state.Policy.GetName() != saved.GetName() {
 		return authz.PolicyState{}, errCorrupt
 	}

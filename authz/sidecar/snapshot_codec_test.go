@@ -15,14 +15,16 @@ import (
 
 const testLocation = authz.Location("projects/p1/locations/l1")
 
-// saved returns an update with two policies, one of them with experiments.
+// saved returns an update with two policies, one of them with experiments, one that could never be
+// read, and a deletion.
 func saved() authz.Update {
 	web, shop := testLocation.Policy("web"), testLocation.Policy("shop")
 	return authz.Update{
 		Cursor: authz.Cursor{Sequence: 1 << 40, Nonce: "n"},
 		Policies: map[authz.PolicyName]authz.PolicyState{
-			shop:                              {Policy: &adminpb.Policy{Name: string(shop), Annotations: map[string]string{"a": "1", "b": "2", "c": "3"}}},
-			testLocation.Policy("unreadable"): {Undecodable: []authz.Undecodable{{Resource: string(testLocation.Policy("unreadable")), Err: errNeverRead}}},
+			testLocation.Policy("deleted"):    {Sequence: 3},
+			shop:                              {Sequence: 1 << 40, Policy: &adminpb.Policy{Name: string(shop), Annotations: map[string]string{"a": "1", "b": "2", "c": "3"}}},
+			testLocation.Policy("unreadable"): {Sequence: 2, Undecodable: []authz.Undecodable{{Resource: string(testLocation.Policy("unreadable")), Err: errNeverRead}}},
 			web: {
 				Policy: &adminpb.Policy{Name: string(web), Etag: `W/"1"`, Modules: map[string]string{"a.rego": "package a", "b.rego": "package b"}},
 				Experiments: []*adminpb.PolicyExperiment{
@@ -36,18 +38,22 @@ func saved() authz.Update {
 
 func encoded(t testing.TB, update authz.Update) []byte {
 	t.Helper()
-	policies := make(map[authz.PolicyName]savedPolicy)
+	snap := &snapshot{cursor: update.Cursor, policies: make(map[authz.PolicyName]*entry), deleted: make(map[authz.PolicyName]deletion)}
 	for name, state := range update.Policies {
-		saved := savedPolicy{experiments: state.Experiments}
+		if state.Gone() {
+			snap.deleted[name] = deletion{sequence: state.Sequence}
+			continue
+		}
+		e := &entry{sequence: state.Sequence, previewed: state.Experiments}
 		if state.Policy != nil {
 			var err error
-			if saved.live, err = authz.Pack(state.Policy); err != nil {
+			if e.live.Source, err = authz.Pack(state.Policy); err != nil {
 				t.Fatal(err)
 			}
 		}
-		policies[name] = saved
+		snap.policies[name] = e
 	}
-	content, err := encodeSnapshot(testLocation, update.Cursor, policies)
+	content, err := encodeSnapshot(testLocation, snap)
 	if err != nil {
 		t.Fatal(err)
 	}

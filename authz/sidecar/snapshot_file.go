@@ -21,7 +21,7 @@ func (s *Sidecar) save() {
 	if s.config.SnapshotFile == "" || snap == nil {
 		return
 	}
-	content, err := encodeSnapshot(s.config.Location, snap.cursor, snap.saved())
+	content, err := encodeSnapshot(s.config.Location, snap)
 	if err == nil {
 		err = replaceFile(s.config.SnapshotFile, content)
 	}
@@ -62,7 +62,7 @@ func (s *Sidecar) readSaved() (update authz.Update, written time.Time, ok bool) 
 }
 
 // ReadSnapshot returns what the snapshot file of a sidecar of the location holds, and
-// when it was written. The error wraps fs.ErrNotExist if there is no file.
+// when it was written. A policy that the store had as deleted is there with its sequence. The error wraps fs.ErrNotExist if there is no file.
 func ReadSnapshot(location authz.Location, path string) (authz.Update, time.Time, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -28,6 +28,8 @@ type Status struct {
 	// Missing are the policies that decide here although the store has lost them, in
 	// order.
 	Missing []authz.PolicyName
+	// Stale are the policies of which the store has an older version than decides here, in order.
+	Stale []authz.PolicyName
 	// Absent is the policy that decides where a request names none, if there is no such
 	// policy: then these requests get the default decision. It is empty otherwise.
 	Absent authz.PolicyID
@@ -38,7 +40,7 @@ func (s *Sidecar) Status() Status {
 	out := s.store.status()
 	if snap := s.current.Load(); snap != nil {
 		out.Ready, out.Sequence, out.Policies = true, snap.cursor.Sequence, len(snap.policies)
-		out.Missing = snap.missing()
+		out.Missing, out.Stale = snap.missing(), snap.stale()
 		if id := s.config.Policy; id != "" && snap.policies[s.config.Location.Policy(id)] == nil {
 			out.Absent = id
 		}

@@ -32,7 +32,9 @@ type Snapshot struct {
 	Sequence int64  `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	Nonce    string `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	// In the order of their names.
-	Policies      []*SavedPolicy `protobuf:"bytes,4,rep,name=policies,proto3" json:"policies,omitempty"`
+	Policies []*SavedPolicy `protobuf:"bytes,4,rep,name=policies,proto3" json:"policies,omitempty"`
+	// What the store has as deleted, in the order of their names.
+	Deleted       []*DeletedPolicy `protobuf:"bytes,5,rep,name=deleted,proto3" json:"deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,6 +97,13 @@ func (x *Snapshot) GetPolicies() []*SavedPolicy {
 	return nil
 }
 
+func (x *Snapshot) GetDeleted() []*DeletedPolicy {
+	if x != nil {
+		return x.Deleted
+	}
+	return nil
+}
+
 // A policy of the location.
 type SavedPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -102,8 +111,10 @@ type SavedPolicy struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The marshalled understudy.admin.v1.Policy that decides. Empty if the policy could never be
 	// read.
-	Policy        []byte                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
-	Experiments   []*v1.PolicyExperiment `protobuf:"bytes,3,rep,name=experiments,proto3" json:"experiments,omitempty"`
+	Policy      []byte                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	Experiments []*v1.PolicyExperiment `protobuf:"bytes,3,rep,name=experiments,proto3" json:"experiments,omitempty"`
+	// The number of the change that wrote the policy's record. 0 if it is not known.
+	Sequence      int64 `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -159,20 +170,87 @@ func (x *SavedPolicy) GetExperiments() []*v1.PolicyExperiment {
 	return nil
 }
 
+func (x *SavedPolicy) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+// A policy that is deleted, and of which the store still has a record.
+type DeletedPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The resource name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The number of the change that deleted it.
+	Sequence      int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeletedPolicy) Reset() {
+	*x = DeletedPolicy{}
+	mi := &file_understudy_authz_sidecar_v1_snapshot_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeletedPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeletedPolicy) ProtoMessage() {}
+
+func (x *DeletedPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_authz_sidecar_v1_snapshot_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeletedPolicy.ProtoReflect.Descriptor instead.
+func (*DeletedPolicy) Descriptor() ([]byte, []int) {
+	return file_understudy_authz_sidecar_v1_snapshot_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DeletedPolicy) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeletedPolicy) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
 var File_understudy_authz_sidecar_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_understudy_authz_sidecar_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"*understudy/authz/sidecar/v1/snapshot.proto\x12\x15understudy.sidecar.v1\x1a\x1funderstudy/admin/v1/admin.proto\"\x98\x01\n" +
+	"*understudy/authz/sidecar/v1/snapshot.proto\x12\x15understudy.sidecar.v1\x1a\x1funderstudy/admin/v1/admin.proto\"\xd8\x01\n" +
 	"\bSnapshot\x12\x1a\n" +
 	"\blocation\x18\x01 \x01(\tR\blocation\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\tR\x05nonce\x12>\n" +
-	"\bpolicies\x18\x04 \x03(\v2\".understudy.sidecar.v1.SavedPolicyR\bpolicies\"\x82\x01\n" +
+	"\bpolicies\x18\x04 \x03(\v2\".understudy.sidecar.v1.SavedPolicyR\bpolicies\x12>\n" +
+	"\adeleted\x18\x05 \x03(\v2$.understudy.sidecar.v1.DeletedPolicyR\adeleted\"\x9e\x01\n" +
 	"\vSavedPolicy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\fR\x06policy\x12G\n" +
-	"\vexperiments\x18\x03 \x03(\v2%.understudy.admin.v1.PolicyExperimentR\vexperimentsB'Z%understudy/authz/sidecar/v1;sidecarpbb\x06proto3"
+	"\vexperiments\x18\x03 \x03(\v2%.understudy.admin.v1.PolicyExperimentR\vexperiments\x12\x1a\n" +
+	"\bsequence\x18\x04 \x01(\x03R\bsequence\"?\n" +
+	"\rDeletedPolicy\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x03R\bsequenceB'Z%understudy/authz/sidecar/v1;sidecarpbb\x06proto3"
 
 var (
 	file_understudy_authz_sidecar_v1_snapshot_proto_rawDescOnce sync.Once
@@ -186,20 +264,22 @@ func file_understudy_authz_sidecar_v1_snapshot_proto_rawDescGZIP() []byte {
 	return file_understudy_authz_sidecar_v1_snapshot_proto_rawDescData
 }
 
-var file_understudy_authz_sidecar_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_understudy_authz_sidecar_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_understudy_authz_sidecar_v1_snapshot_proto_goTypes = []any{
 	(*Snapshot)(nil),            // 0: understudy.sidecar.v1.Snapshot
 	(*SavedPolicy)(nil),         // 1: understudy.sidecar.v1.SavedPolicy
-	(*v1.PolicyExperiment)(nil), // 2: understudy.admin.v1.PolicyExperiment
+	(*DeletedPolicy)(nil),       // 2: understudy.sidecar.v1.DeletedPolicy
+	(*v1.PolicyExperiment)(nil), // 3: understudy.admin.v1.PolicyExperiment
 }
 var file_understudy_authz_sidecar_v1_snapshot_proto_depIdxs = []int32{
 	1, // 0: understudy.sidecar.v1.Snapshot.policies:type_name -> understudy.sidecar.v1.SavedPolicy
-	2, // 1: understudy.sidecar.v1.SavedPolicy.experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	2, // 1: understudy.sidecar.v1.Snapshot.deleted:type_name -> understudy.sidecar.v1.DeletedPolicy
+	3, // 2: understudy.sidecar.v1.SavedPolicy.experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_understudy_authz_sidecar_v1_snapshot_proto_init() }
@@ -213,7 +293,7 @@ func file_understudy_authz_sidecar_v1_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_authz_sidecar_v1_snapshot_proto_rawDesc), len(file_understudy_authz_sidecar_v1_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
