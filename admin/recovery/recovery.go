@@ -15,7 +15,8 @@ import (
 	"understudy/authz"
 )
 
-// Recovery is what becomes of the policies of a location whose store has lost them. Its
+// Recovery is what becomes of the policies of a location whose store has lost them, or their last
+// changes. Its
 // methods write to the store itself, with or without a Server on it: a Txn each, so that
 // sidecars see all of it or nothing.
 type Recovery struct {
@@ -23,7 +24,7 @@ type Recovery struct {
 	Store admin.Store
 	// Location is the location. Required.
 	Location authz.Location
-	// Saved is what a sidecar of the location has saved. AcceptLoss does without.
+	// Saved is what a sidecar of the location has saved. AcceptLoss and AcceptOlder do without.
 	Saved authz.Update
 	// ValidateOnly checks everything and changes nothing.
 	ValidateOnly bool
@@ -31,6 +32,9 @@ type Recovery struct {
 
 // ErrNotEmpty says that a location has policies of its own, or had some lately.
 var ErrNotEmpty = errors.New("the location has policies")
+
+// ErrChanged says that a policy was changed after it was read: nothing was stored.
+var ErrChanged = errors.New("a policy was changed just now, and nothing was stored: try again")
 
 // Restore stores the saved policies again, with their ACTIVE experiments, under the
 // etags that they had; one that no sidecar could ever read is left out. The location has
@@ -67,7 +71,12 @@ func (r Recovery) AcceptLoss(ctx context.Context) ([]authz.PolicyName, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := slices.Collect(maps.Keys(r.Saved.Policies))
+	var names []authz.PolicyName
+	for name, state := range r.Saved.Policies {
+		if !state.Gone() {
+			names = append(names, name)
+		}
+	}
 	for _, n := range nodes {
 		for _, name := range n.Node.Policies {
 			names = append(names, authz.PolicyName(name))
@@ -78,15 +87,15 @@ func (r Recovery) AcceptLoss(ctx context.Context) ([]authz.PolicyName, error) {
 	if err != nil {
 		return nil, err
 	}
-	var writes []admin.Write
+	var c change
 	for _, name := range lost {
 		write, err := r.deletionOf(name)
 		if err != nil {
 			return nil, err
 		}
-		writes = append(writes, admin.DeletionWrites(write)...)
+		c.create(name, admin.DeletionWrites(write)...)
 	}
-	return lost, r.commit(ctx, lost, writes)
+	return lost, r.commit(ctx, c)
 }
 
 // readable returns the saved policies in name order, without those that no sidecar could
@@ -122,31 +131,36 @@ func unknown[N ~string](ctx context.Context, r Recovery, names []N) ([]N, error)
 	return out, nil
 }
 
-// store stores saved policies that are not there, with what is not there either of their
-// revisions and experiments.
+// store stores saved policies that are not there.
 func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]authz.PolicyName, error) {
-	var writes []admin.Write
+	var c change
 	for _, name := range names {
-		state := r.Saved.Policies[name]
-		live, revision, err := admin.RestoredPuts(state.Policy)
+		writes, err := r.puts(ctx, r.Saved.Policies[name])
 		if err != nil {
 			return nil, err
 		}
-		below := []admin.Put{revision}
-		for _, e := range state.Experiments {
-			write, err := admin.NewPut(admin.Key(e.Name), e.Etag, e)
-			if err != nil {
-				return nil, err
-			}
-			below = append(below, write)
-		}
-		missing, err := r.missing(ctx, below)
-		if err != nil {
-			return nil, err
-		}
-		writes = append(append(writes, live), missing...)
+		c.create(name, writes...)
 	}
-	return names, r.commit(ctx, names, writes)
+	return names, r.commit(ctx, c)
+}
+
+// puts returns the writes that store a saved policy, with what is not there of its revision and
+// its experiments.
+func (r Recovery) puts(ctx context.Context, state authz.PolicyState) ([]admin.Write, error) {
+	live, revision, err := admin.RestoredPuts(state.Policy)
+	if err != nil {
+		return nil, err
+	}
+	below := []admin.Put{revision}
+	for _, e := range state.Experiments {
+		write, err := admin.NewPut(admin.Key(e.Name), e.Etag, e)
+		if err != nil {
+			return nil, err
+		}
+		below = append(below, write)
+	}
+	missing, err := r.missing(ctx, below)
+	return append([]admin.Write{live}, missing...), err
 }
 
 // missing returns those of the writes of which the store has no record.
@@ -182,22 +196,40 @@ func (r Recovery) deletionOf(name authz.PolicyName) (admin.Put, error) {
 	return write, err
 }
 
-// commit makes the writes about policies that are not there, with an event for the sidecars.
-func (r Recovery) commit(ctx context.Context, names []authz.PolicyName, writes []admin.Write) error {
-	if len(names) == 0 || r.ValidateOnly {
+// change is what is written about policies, if each of them is still as it was read.
+type change struct {
+	names      []authz.PolicyName
+	conditions []admin.Condition
+	writes     []admin.Write
+}
+
+// create adds the writes about a policy that is not there.
+func (c *change) create(name authz.PolicyName, writes ...admin.Write) {
+	c.names, c.writes = append(c.names, name), append(c.writes, writes...)
+	c.conditions = append(c.conditions, admin.Absent{Key: admin.Key(name)})
+}
+
+// replace adds the writes about a policy that is there.
+func (c *change) replace(r admin.Record, writes ...admin.Write) {
+	c.names, c.writes = append(c.names, authz.PolicyName(r.Key)), append(c.writes, writes...)
+	c.conditions = append(c.conditions, admin.Unchanged{Key: r.Key, Sequence: r.Sequence})
+}
+
+// commit makes a change, with an event for the sidecars.
+func (r Recovery) commit(ctx context.Context, c change) error {
+	if len(c.names) == 0 || r.ValidateOnly {
 		return nil
 	}
-	txn := admin.Txn{
-		ID: admin.NewID(), Project: admin.Key(r.Location).Project(), Writes: writes,
-		Events: []admin.Event{{Location: r.Location, Policies: names}},
-	}
-	for _, name := range names {
-		txn.Conditions = append(txn.Conditions, admin.Absent{Key: admin.Key(name)})
-	}
-	_, err := r.Store.Commit(ctx, txn)
+	_, err := r.Store.Commit(ctx, admin.Txn{
+		ID: admin.NewID(), Project: admin.Key(r.Location).Project(), Conditions: c.conditions, Writes: c.writes,
+		Events: []admin.Event{{Location: r.Location, Policies: c.names}},
+	})
 	var failed *admin.ConditionError
-	if errors.As(err, &failed) {
+	if !errors.As(err, &failed) {
+		return err
+	}
+	if _, created := failed.Condition.(admin.Absent); created {
 		return fmt.Errorf("%w: one was created just now", ErrNotEmpty)
 	}
-	return err
+	return ErrChanged
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,11 @@ type readiness struct {
 	MissingPolicies []string `json:"missingPolicies,omitempty"`
 	// MissingCount is all of them.
 	MissingCount int `json:"missingPolicyCount,omitempty"`
+	// StaleInStore are the IDs of policies of which the store has an older version than decides
+	// here, the first maxNamed of StaleCount.
+	StaleInStore []string `json:"staleInStore,omitempty"`
+	// StaleCount is all of them.
+	StaleCount int `json:"staleInStoreCount,omitempty"`
 	// NotApplied are the names of policies and experiments that could not be applied, the
 	// first maxNamed of NotAppliedCount. The last good version of a policy decides;
 	// without one it denies.
@@ -189,13 +195,23 @@ func (r *readiness) setStore(status sidecar.Status) {
 	if status.Lost != nil {
 		r.StoreError = status.Lost.Error()
 	}
-	if r.MissingCount = len(status.Missing); r.MissingCount == 0 {
-		return
+	r.MissingPolicies, r.MissingCount = named(status.Missing)
+	r.StaleInStore, r.StaleCount = named(status.Stale)
+	if r.MissingCount > 0 {
+		r.Help = "The store has lost policies; the last ones decide on. " + sidecar.MissingHelp + ". "
 	}
-	for _, name := range status.Missing[:min(r.MissingCount, maxNamed)] {
-		r.MissingPolicies = append(r.MissingPolicies, string(name.ID()))
+	if r.StaleCount > 0 {
+		r.Help += "The store has gone back to older versions of policies; the newer ones decide on. " + sidecar.StaleHelp + "."
 	}
-	r.Help = "The store has lost these policies; the last ones decide on. " + sidecar.MissingHelp + "."
+	r.Help = strings.TrimSpace(r.Help)
+}
+
+// named returns the IDs of the first maxNamed policies, and how many there are.
+func named(policies []authz.PolicyName) (ids []string, count int) {
+	for _, name := range policies[:min(len(policies), maxNamed)] {
+		ids = append(ids, string(name.ID()))
+	}
+	return ids, len(policies)
 }
 
 // setAbsent says that the policy of --policy is not there. That is no fault of this

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -32,6 +33,14 @@ func runCommand(t *testing.T, args ...string) (int, string, string) {
 // sendToRedis sends one command and returns the first line of the reply.
 func sendToRedis(t *testing.T, server *storetest.RedisServer, command string) string {
 	t.Helper()
+	line, _ := askRedis(t, server, command)
+	return line
+}
+
+// askRedis sends one command and returns the first line of the reply, and what follows if the
+// reply is a text.
+func askRedis(t *testing.T, server *storetest.RedisServer, command string) (line, text string) {
+	t.Helper()
 	network, address := server.Address()
 	conn, err := net.Dial(network, address)
 	if err != nil {
@@ -41,11 +50,20 @@ func sendToRedis(t *testing.T, server *storetest.RedisServer, command string) st
 	if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
+	reply := bufio.NewReader(conn)
+	line, err = reply.ReadString('\n')
 	if err != nil || strings.HasPrefix(line, "-") {
 		t.Fatalf("%s: %q, %v", command, line, err)
 	}
-	return line
+	var length int
+	if _, err := fmt.Sscanf(line, "$%d", &length); err != nil {
+		return line, ""
+	}
+	content := make([]byte, length)
+	if _, err := io.ReadFull(reply, content); err != nil {
+		t.Fatal(err)
+	}
+	return line, string(content)
 }
 
 func (r *running) readiness(t *testing.T) (int, readiness) {

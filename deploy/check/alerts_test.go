@@ -202,6 +202,21 @@ const (
 	panicsSeries   = `understudy_panics_total{job="understudy",instance="a",where="check"}`
 )
 
+// TestAlertsOfTheStore: a gauge above zero fires, and zero does not.
+func TestAlertsOfTheStore(t *testing.T) {
+	for gauge, alert := range map[string]string{
+		"understudy_store_missing_policies": "UnderstudyStoreHasLostPolicies", "understudy_store_stale_policies": "UnderstudyStoreWentBack",
+	} {
+		one := gauge + `{job="understudy",instance="a"}`
+		if got := firing(t, series{one: 0}); len(got) > 0 {
+			t.Errorf("%s of 0: %v", gauge, got)
+		}
+		if got := firing(t, series{one: 1}); !slices.Equal(got, []string{alert}) {
+			t.Errorf("%s of 1: %v", gauge, got)
+		}
+	}
+}
+
 // TestAlerts: each reason for which decisions are not verified fires, and what is ordinary does
 // not.
 func TestAlerts(t *testing.T) {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,8 @@ import (
 type restore struct {
 	// config has the flags of serve that name store, location and file.
 	config Config
-	// empty accepts the loss, missing keeps what is there.
-	empty   bool
-	missing bool
+	// ways are those to end it; without one of them an empty location is filled.
+	ways []*way
 	// validateOnly shows what would be done.
 	validateOnly bool
 	// out is standard output: what was done, as a table.
@@ -45,9 +45,9 @@ func NewRestore() *cobra.Command {
 		Long: `Store the policies again that a store has lost, or accept the loss.
 
 When a store has lost policies (a Redis without persistence was restarted, a FLUSHALL,
-a failover to a replica that lagged, a new file in the place of a damaged one), the
-sidecars keep deciding by the last ones, log an error and name them on /readyz. This
-command ends that. It writes to the store itself, and takes the flags and variables of
+a failover to a replica that lagged, a new file in the place of a damaged one) or has
+older versions of them (an older dump, the wrong backup), the sidecars keep deciding by
+the last ones, log an error and name them on /readyz. This command ends that. It writes to the store itself, and takes the flags and variables of
 'understudy serve': run it where the sidecar runs, with the same --store, --location
 and --policy, for the snapshot file has its name from them; or copy that file and name
 it with --snapshot-file. A bolt store belongs to one process: stop that before.
@@ -59,6 +59,9 @@ it with --snapshot-file. A bolt store belongs to one process: stop that before.
   understudy restore --empty    deletes the policies that are missing: the sidecars
                                 drop them. What the snapshot file has of them can be
                                 undeleted for 30 days
+  understudy restore --newer    stores the policies of the snapshot file again of which
+                                the store has an older version
+  understudy restore --accept   has the sidecars follow those older versions
 
 Not in a snapshot file, and so not restored: policies that could not be read,
 earlier revisions, experiments that were not ACTIVE, deleted policies, operations, the
@@ -68,8 +71,10 @@ location's config, and the documents of Policyfile locks.`,
 		Args: command.NoArguments,
 	}
 	f := cmd.Flags()
-	f.BoolVar(&r.missing, "missing", false, "leave what is there as it is, and store what is not")
-	f.BoolVar(&r.empty, "empty", false, "accept the loss: delete the policies that are missing")
+	for _, w := range ways() {
+		f.BoolVar(&w.chosen, w.flag, false, w.help)
+		r.ways = append(r.ways, w)
+	}
 	f.BoolVar(&r.validateOnly, "validate-only", false, "show what would be done, and change nothing")
 	shared := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	r.config.Bind(shared)
@@ -89,8 +94,9 @@ location's config, and the documents of Policyfile locks.`,
 // run checks flags, reads the file, and asks the store whether it takes us before anything
 // is written.
 func (r *restore) run(ctx context.Context) error {
-	if r.empty && r.missing {
-		return command.Usage(errors.New("--empty drops what is missing, --missing stores it: choose one"))
+	way, err := r.way()
+	if err != nil {
+		return command.Usage(err)
 	}
 	if err := r.config.FillIn(); err != nil {
 		return err
@@ -98,7 +104,7 @@ func (r *restore) run(ctx context.Context) error {
 	if !LocationPattern.MatchString(r.config.Location) {
 		return command.Usage(errors.New("--location: it is like projects/default/locations/local"))
 	}
-	saved, written, err := r.snapshot()
+	saved, written, err := r.snapshot(way)
 	if err != nil {
 		return err
 	}
@@ -110,28 +116,62 @@ func (r *restore) run(ctx context.Context) error {
 	if err := Refusal(ctx, st); err != nil {
 		return err
 	}
-	lost := recovery.Recovery{
+	names, err := way.do(recovery.Recovery{
 		Store: st, Location: authz.Location(r.config.Location), Saved: saved, ValidateOnly: r.validateOnly,
-	}
-	if r.empty {
-		names, err := lost.AcceptLoss(ctx)
-		return r.report(err, outcome{"deleted", "would be deleted"}, names, saved, written)
-	}
-	again := lost.Restore
-	if r.missing {
-		again = lost.RestoreMissing
-	}
-	names, err := again(ctx)
-	return r.report(err, outcome{"stored again", "would be stored again"}, names, saved, written)
+	}, ctx)
+	return r.report(err, way, names, saved, written)
 }
 
-// snapshot reads the snapshot file. A loss can be accepted without one, for the
+// way is one to end that a store has lost policies.
+type way struct {
+	// flag chooses it, and help is that of the flag.
+	flag, help string
+	chosen     bool
+	do         func(recovery.Recovery, context.Context) ([]authz.PolicyName, error)
+	// withoutFile says that the reports of the sidecars will do.
+	withoutFile bool
+	// insteadOf says that what is saved is given up, and not what is stored.
+	insteadOf string
+	// done is what became of the policies, and nothing says that there were none.
+	done, nothing string
+}
+
+// ways are those that a flag chooses.
+func ways() []*way {
+	return []*way{
+		{flag: "missing", help: "leave what is there as it is, and store what is not", do: recovery.Recovery.RestoreMissing, done: "stored again", nothing: nothingMissing},
+		{flag: "empty", help: "accept the loss: delete the policies that are missing", do: recovery.Recovery.AcceptLoss, withoutFile: true, done: "deleted", nothing: nothingMissing},
+		{flag: "newer", help: "store the policies of which the store has an older version", do: recovery.Recovery.RestoreNewer, done: "stored again", nothing: nothingOlder},
+		{flag: "accept", help: "have the sidecars follow older versions that the store has", do: recovery.Recovery.AcceptOlder, withoutFile: true, insteadOf: "in place of what was", done: "stored again as the store has them", nothing: nothingOlder},
+	}
+}
+
+const (
+	nothingMissing = "nothing is missing in %s"
+	nothingOlder   = "no policy of %s is older than one that a sidecar has"
+)
+
+// way returns the one that was chosen: without a flag, an empty location is filled.
+func (r *restore) way() (*way, error) {
+	chosen := &way{do: recovery.Recovery.Restore, done: "stored again", nothing: nothingMissing}
+	for _, w := range r.ways {
+		switch {
+		case w.chosen && chosen.flag != "":
+			return nil, fmt.Errorf("--%s and --%s exclude each other: choose one", chosen.flag, w.flag)
+		case w.chosen:
+			chosen = w
+		}
+	}
+	return chosen, nil
+}
+
+// snapshot reads the snapshot file. What the store has can be accepted without one, for the
 // sidecars report what they enforce.
-func (r *restore) snapshot() (authz.Update, time.Time, error) {
+func (r *restore) snapshot(way *way) (authz.Update, time.Time, error) {
 	file := r.config.SnapshotFile
 	saved, written, err := sidecar.ReadSnapshot(authz.Location(r.config.Location), file)
 	switch {
-	case err == nil, r.empty && errors.Is(err, fs.ErrNotExist):
+	case err == nil, way.withoutFile && errors.Is(err, fs.ErrNotExist):
 		return saved, written, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return saved, written, fmt.Errorf("there is no snapshot file %s%s: run this where a sidecar of the location ran, "+
@@ -165,11 +205,8 @@ func (r *restore) snapshotFile(file string) string {
 	return " (of this location there is " + strings.Join(found, ", ") + ")"
 }
 
-// outcome is what became of policies, and what would.
-type outcome struct{ done, would string }
-
 // report prints what became, or would become, of policies.
-func (r *restore) report(err error, of outcome, names []authz.PolicyName, saved authz.Update, written time.Time) error {
+func (r *restore) report(err error, way *way, names []authz.PolicyName, saved authz.Update, written time.Time) error {
 	if errors.Is(err, recovery.ErrNotEmpty) {
 		return fmt.Errorf("nothing was changed: %w, and a restore fills an empty one; "+
 			"`understudy restore --missing` stores only policies of which it knows nothing", err)
@@ -178,17 +215,21 @@ func (r *restore) report(err error, of outcome, names []authz.PolicyName, saved 
 		return err
 	}
 	if len(names) == 0 {
-		_, err := fmt.Fprintf(r.out, "nothing is missing in %s; nothing was changed\n", r.config.Location)
+		_, err := fmt.Fprintf(r.out, way.nothing+"; nothing was changed\n", r.config.Location)
 		return err
 	}
-	what := of.done
+	what := way.done
 	if r.validateOnly {
-		what = "valid; nothing was changed: " + of.would
+		what = "valid; nothing was changed: would be " + way.done
 	}
 	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "POLICY\tRULES\tACTIVE EXPERIMENTS\tETAG\tUPDATED")
 	for _, name := range names {
 		state := saved.Policies[name]
+		if state.Gone() && state.Sequence > 0 {
+			fmt.Fprintf(t, "%s\t-\t-\t-\tdeleted\n", name.ID())
+			continue
+		}
 		if state.Policy == nil {
 			fmt.Fprintf(t, "%s\t-\t-\t-\tthe snapshot file has no content of it\n", name.ID())
 			continue
@@ -201,7 +242,7 @@ func (r *restore) report(err error, of outcome, names []authz.PolicyName, saved 
 	}
 	source := ""
 	if !written.IsZero() {
-		source = fmt.Sprintf(", as saved at %s in %s", written.Local().Format(time.DateTime), r.config.SnapshotFile)
+		source = fmt.Sprintf(", %s saved at %s in %s", cmp.Or(way.insteadOf, "as"), written.Local().Format(time.DateTime), r.config.SnapshotFile)
 	}
 	_, err = fmt.Fprintf(r.out, "%s: %d policies of %s%s\n", what, len(names), r.config.Location, source)
 	return err
