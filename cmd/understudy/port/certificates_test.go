@@ -75,8 +75,8 @@ func TestFilesAreReplacedOneAfterTheOther(t *testing.T) {
 	for range 3 {
 		r.refresh(time.Now())
 	}
-	if got := r.serial(t); got != 1 || !r.failing.Load() {
-		t.Errorf("between the two, certificate %d is served, failing %v; want the last good one", got, r.failing.Load())
+	if got := r.serial(t); got != 1 || r.problem() == "" {
+		t.Errorf("between the two, certificate %d is served, problem %q; want the last good one", got, r.problem())
 	}
 	if text := r.logged(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, "--authz-tls-key") ||
 		strings.Contains(text, "PRIVATE KEY") {
@@ -85,10 +85,10 @@ func TestFilesAreReplacedOneAfterTheOther(t *testing.T) {
 
 	certtest.Replace(t, certtest.Renamed{From: next.Key, To: files.Key})
 	r.refresh(time.Now())
-	if got := r.serial(t); got != 2 || r.failing.Load() {
-		t.Errorf("certificate %d is served, failing %v; want the new one", got, r.failing.Load())
+	if got := r.serial(t); got != 2 || r.problem() != "" {
+		t.Errorf("certificate %d is served, problem %q; want the new one", got, r.problem())
 	}
-	if text := r.logged(); !strings.Contains(text, "new certificate files are served") {
+	if text := r.logged(); !strings.Contains(text, "new certificate files are used") {
 		t.Errorf("nothing is logged about the new certificate:\n%s", text)
 	}
 }
@@ -154,7 +154,7 @@ func TestTheLastGoodCertificateStays(t *testing.T) {
 			}
 			r.refresh(time.Now())
 			r.refresh(time.Now())
-			if r.current.Load() != before || !r.failing.Load() {
+			if r.current.Load() != before || r.problem() == "" {
 				t.Error("the last good files are not served")
 			}
 			if text := r.logged(); strings.Count(text, "level=ERROR") != 1 {
@@ -177,7 +177,7 @@ func TestBadFilesAtTheStart(t *testing.T) {
 	}{
 		"missing":           {TLSFiles{Cert: dir + "/none", Key: one.Key}, []string{"--authz-tls-cert", "/none", "no such file", "name a PEM file"}},
 		"another key":       {TLSFiles{Cert: one.Cert, Key: two.Key}, []string{"--authz-tls-cert " + one.Cert, "--authz-tls-key " + two.Key, "does not match"}},
-		"a key as the cert": {TLSFiles{Cert: one.Key, Key: one.Key}, []string{"--authz-tls-cert", "the server's own certificate first"}},
+		"a key as the cert": {TLSFiles{Cert: one.Key, Key: one.Key}, []string{"--authz-tls-cert", "the certificate of this process first"}},
 		"broken":            {TLSFiles{Cert: garbage, Key: one.Key}, []string{"--authz-tls-cert " + garbage}},
 		"a CA that is none": {TLSFiles{Cert: one.Cert, Key: one.Key, ClientCA: one.Key}, []string{"--authz-tls-client-ca " + one.Key, "no certificate in it"}},
 		"a broken CA":       {TLSFiles{Cert: one.Cert, Key: one.Key, ClientCA: garbage}, []string{"--authz-tls-client-ca " + garbage, "malformed"}},

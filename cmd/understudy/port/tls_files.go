@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"understudy/cmd/understudy/command"
@@ -31,6 +30,14 @@ func (f TLSFiles) Given() bool { return f.Cert != "" || f.Key != "" || f.ClientC
 // Complete reports whether nothing is missing next to what is given.
 func (f TLSFiles) Complete() bool { return !f.Given() || f.Cert != "" && f.Key != "" }
 
+// tlsFlags are the flags that name TLSFiles, without dashes.
+type tlsFlags struct{ cert, key, ca string }
+
+// flagsOf returns the flags of a port.
+func flagsOf(port string) tlsFlags {
+	return tlsFlags{cert: port + "-tls-cert", key: port + "-tls-key", ca: port + "-tls-client-ca"}
+}
+
 // clientAuth is what is asked of clients if there is a ClientCA.
 func (f TLSFiles) clientAuth() tls.ClientAuthType {
 	if f.ClientOptional {
@@ -39,33 +46,33 @@ func (f TLSFiles) clientAuth() tls.ClientAuthType {
 	return tls.RequireAndVerifyClientCert
 }
 
-// pemFiles are the contents of tlsFiles.
-type pemFiles struct{ cert, key, clientCA []byte }
+// pemFiles are the contents of TLSFiles.
+type pemFiles struct{ cert, key, ca []byte }
 
 // digests are for comparing contents without keeping a private key about.
 type digests [3][sha256.Size]byte
 
 // digests returns those of the three files.
 func (p pemFiles) digests() digests {
-	return digests{sha256.Sum256(p.cert), sha256.Sum256(p.key), sha256.Sum256(p.clientCA)}
+	return digests{sha256.Sum256(p.cert), sha256.Sum256(p.key), sha256.Sum256(p.ca)}
 }
 
-// read reads the files. Its errors name the flag: port is what the flags begin with.
+// read reads the files. Its errors name the flag.
 //
 // All files are read before any is used: a certificate and a key of two moments do not
 // fit.
-func (f TLSFiles) read(port string) (p pemFiles, err error) {
+func (f TLSFiles) read(flags tlsFlags) (p pemFiles, err error) {
 	for _, file := range []struct {
 		flag, path string
 		content    *[]byte
 	}{
-		{"cert", f.Cert, &p.cert}, {"key", f.Key, &p.key}, {"client-ca", f.ClientCA, &p.clientCA},
+		{flags.cert, f.Cert, &p.cert}, {flags.key, f.Key, &p.key}, {flags.ca, f.ClientCA, &p.ca},
 	} {
 		if file.path == "" {
 			continue
 		}
-		if *file.content, err = os.ReadFile(file.path); err != nil {
-			return pemFiles{}, fmt.Errorf("--%s-tls-%s: %w; name a PEM file that this process may read", port, file.flag, err)
+		if *file.content, err = command.ReadSmallFile(file.path); err != nil {
+			return pemFiles{}, fmt.Errorf("--%s: %w; name a PEM file that this process may read", file.flag, err)
 		}
 	}
 	return p, nil
@@ -73,17 +80,17 @@ func (f TLSFiles) read(port string) (p pemFiles, err error) {
 
 // pair returns the certificate with its key, and when the chain expires: that is
 // when the first of its certificates does.
-func (f TLSFiles) pair(port string, p pemFiles) (tls.Certificate, time.Time, error) {
+func (f TLSFiles) pair(flags tlsFlags, p pemFiles) (tls.Certificate, time.Time, error) {
 	pair, err := tls.X509KeyPair(p.cert, p.key)
 	if err != nil {
-		return pair, time.Time{}, fmt.Errorf("--%s-tls-cert %s and --%s-tls-key %s: %w; the first holds the chain as PEM, "+
-			"the server's own certificate first, the second its key without a password", port, f.Cert, port, f.Key, err)
+		return pair, time.Time{}, fmt.Errorf("--%s %s and --%s %s: %w; the first holds the chain as PEM, "+
+			"the certificate of this process first, the second its key without a password", flags.cert, f.Cert, flags.key, f.Key, err)
 	}
 	expiry := pair.Leaf.NotAfter
 	for _, der := range pair.Certificate[1:] {
 		c, err := x509.ParseCertificate(der)
 		if err != nil {
-			return pair, time.Time{}, fmt.Errorf("--%s-tls-cert %s: a certificate after the first: %w", port, f.Cert, err)
+			return pair, time.Time{}, fmt.Errorf("--%s %s: a certificate after the first: %w", flags.cert, f.Cert, err)
 		}
 		if c.NotAfter.Before(expiry) {
 			expiry = c.NotAfter
@@ -92,14 +99,15 @@ func (f TLSFiles) pair(port string, p pemFiles) (tls.Certificate, time.Time, err
 	return pair, expiry, nil
 }
 
-// clients returns who may have signed a client's certificate, nil if it needs none.
-func (f TLSFiles) clients(port string, p pemFiles) (*x509.CertPool, error) {
+// authorities returns those that may have signed the certificate of the other side; nil if no
+// file has them.
+func (f TLSFiles) authorities(flags tlsFlags, p pemFiles) (*x509.CertPool, error) {
 	if f.ClientCA == "" {
 		return nil, nil
 	}
-	pool, err := CertPool(p.clientCA)
+	pool, err := CertPool(p.ca)
 	if err != nil {
-		return nil, fmt.Errorf("--%s-tls-client-ca %s: %w; it holds certificates of authorities as PEM", port, f.ClientCA, err)
+		return nil, fmt.Errorf("--%s %s: %w; it holds certificates of authorities as PEM", flags.ca, f.ClientCA, err)
 	}
 	return pool, nil
 }
