@@ -162,7 +162,7 @@ func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPip
 // answered with an error has not: the functions check before they write.
 func mayHaveRun(err error) bool {
 	var dial *dialError
-	return err != nil && !isReply(err) && !errors.As(err, &dial) &&
+	return err != nil && !isReply(err) && !errors.As(err, &dial) && !errors.Is(err, ErrCertificate) &&
 		!errors.Is(err, redis.ErrPoolTimeout) && !errors.Is(err, redis.ErrPoolExhausted) &&
 		!errors.Is(err, redis.ErrClosed)
 }

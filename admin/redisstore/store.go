@@ -31,8 +31,8 @@ type Store struct {
 	stream int
 	// sidecar says that this process loads no functions.
 	sidecar bool
-	// passwordFile has the password; empty if that is in the URL, or there is none.
-	passwordFile string
+	// login is how this process shows Redis who it is.
+	login login
 }
 
 var (
@@ -57,7 +57,9 @@ func AsSidecar() Option { return func(s *Store) { s.sidecar = true } }
 
 // WithPasswordFile names the file with the password of the URL's user. It is read for each
 // new connection. White space at its end is no part of the password.
-func WithPasswordFile(path string) Option { return func(s *Store) { s.passwordFile = path } }
+func WithPasswordFile(path string) Option {
+	return func(s *Store) { s.login.password = passwordFile(path) }
+}
 
 // Open returns a Store on the Redis of a URL. The forms are
 //
@@ -80,7 +82,7 @@ func Open(url string, options ...Option) (*Store, error) {
 	for _, o := range options {
 		o(s)
 	}
-	connect, err := parseURL(url, passwordFile(s.passwordFile))
+	connect, err := s.login.parse(url)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +93,8 @@ func Open(url string, options ...Option) (*Store, error) {
 
 // Probe asks Redis for a sign of life, and loads the functions unless the process is a
 // sidecar alone. The error wraps ErrRefused if Redis answered and wants nothing of this
-// client, as for a wrong password, ErrTooOld if it has no functions, and admin.ErrUnavailable
-// if it did not answer.
+// client, as for a wrong password, ErrCertificate if a certificate was not accepted, ErrTooOld if
+// it has no functions, and admin.ErrUnavailable if it did not answer.
 func (s *Store) Probe(ctx context.Context) error {
 	err := s.short.Ping(ctx).Err()
 	if err == nil && !s.sidecar {

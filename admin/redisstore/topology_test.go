@@ -28,12 +28,19 @@ func startCluster(t *testing.T) (url string) {
 	for range 2 {
 		nodes = append(nodes, storetest.StartRedisTCP(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000"))
 	}
+	joinCluster(t, nodes, nodes[1].Port())
+	return "redis+cluster://127.0.0.1:" + nodes[0].Port()
+}
+
+// joinCluster makes a Cluster of two servers, of which the second one listens on a port.
+func joinCluster(t *testing.T, nodes []*storetest.RedisServer, port string) {
+	t.Helper()
 	ctx := t.Context()
 	one, two := client(t, nodes[0]), client(t, nodes[1])
 	for _, assign := range []*redis.Cmd{
 		one.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, 8191), two.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 8192, 16383),
 		one.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", 1), two.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", 2),
-		one.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", nodes[1].Port()),
+		one.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", port),
 	} {
 		if err := assign.Err(); err != nil {
 			t.Fatal(err)
@@ -42,7 +49,6 @@ func startCluster(t *testing.T) (url string) {
 	for _, c := range []*redis.Client{one, two} {
 		eventually(t, "the cluster is ready", func() error { return clusterReady(ctx, c) })
 	}
-	return "redis+cluster://127.0.0.1:" + nodes[0].Port()
 }
 
 func clusterReady(ctx context.Context, c *redis.Client) error {

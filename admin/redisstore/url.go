@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/url"
 	"strconv"
@@ -38,9 +39,26 @@ var (
 // otherwise.
 type connector func(timeout time.Duration) redis.UniversalClient
 
+// login is how a client shows a Redis who it is, next to what the URL says.
+type login struct {
+	// password has the password; empty if that is in the URL, or there is none.
+	password passwordFile
+	// tls is the argument of WithTLS; nil if there is none.
+	tls func() *tls.Config
+}
+
+// parse is parseURL of a URL that goes with the login.
+func (l login) parse(text string) (connector, error) {
+	connect, err := parseURL(text, l)
+	if err == nil && l.tls != nil && !strings.HasPrefix(text, "rediss") {
+		return nil, ErrNoTLS
+	}
+	return connect, err
+}
+
 // parseURL returns what connects to the Redis of a URL. The reasons that the parsers
 // give may quote a part of the password, so they are dropped.
-func parseURL(text string, file passwordFile) (connector, error) {
+func parseURL(text string, l login) (connector, error) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	switch scheme {
 	case "redis", "rediss", "unix":
@@ -48,27 +66,30 @@ func parseURL(text string, file passwordFile) (connector, error) {
 		if err != nil {
 			return nil, errURL
 		}
-		if o.CredentialsProviderContext, err = file.of(o.Username, o.Password); err != nil {
+		if o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password); err != nil {
 			return nil, err
 		}
+		o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
 		return func(timeout time.Duration) redis.UniversalClient { return single(*o, timeout) }, nil
 	case "redis+cluster", "rediss+cluster":
 		o, err := redis.ParseClusterURL(strings.TrimSuffix(scheme, "+cluster") + "://" + rest)
 		if err != nil {
 			return nil, errURL
 		}
-		if o.CredentialsProviderContext, err = file.of(o.Username, o.Password); err != nil {
+		if o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password); err != nil {
 			return nil, err
 		}
+		o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
 		return func(timeout time.Duration) redis.UniversalClient { return cluster(*o, timeout) }, nil
 	case "redis+sentinel", "rediss+sentinel":
 		o, err := parseSentinelURL(strings.TrimSuffix(scheme, "+sentinel") + "://" + rest)
 		if err != nil {
 			return nil, err
 		}
-		if o.CredentialsProviderContext, err = file.of(o.Username, o.Password); err != nil {
+		if o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password); err != nil {
 			return nil, err
 		}
+		o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
 		return func(timeout time.Duration) redis.UniversalClient { return sentinel(*o, timeout) }, nil
 	default:
 		return nil, errURL

@@ -34,7 +34,9 @@ func Redis(t testing.TB) (url string) {
 type RedisServer struct {
 	network, address string
 	arguments        []string
-	process          *exec.Cmd
+	// tlsAddress is host:port of connections with TLS; empty if there are none.
+	tlsAddress string
+	process    *exec.Cmd
 	// ended is closed when the process is no more.
 	ended chan struct{}
 }
@@ -75,18 +77,24 @@ func StartRedisTCP(t testing.TB, arguments ...string) *RedisServer {
 	}
 }
 
-// StartSentinel starts a Sentinel that watches a primary, a server on a port, as main, with further
-// lines of its configuration, which count more than its own. It begins a failover that has not
-// succeeded in 20 s again.
+// StartSentinel starts a Sentinel that watches a primary, a server on a port; see SentinelConfig.
 func StartSentinel(t testing.TB, primary *RedisServer, lines ...string) *RedisServer {
 	t.Helper()
+	return StartRedisTCP(t, Sentinel, SentinelConfig(t, primary.Port(), lines...))
+}
+
+// SentinelConfig writes the configuration of a Sentinel that watches a port of 127.0.0.1 as main,
+// with further lines, which count more than its own, and returns its path. The Sentinel begins a
+// failover that has not succeeded in 20 s again.
+func SentinelConfig(t testing.TB, port string, lines ...string) string {
+	t.Helper()
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := "sentinel monitor main 127.0.0.1 " + primary.Port() + " 1\nsentinel down-after-milliseconds main 500\n" +
+	text := "sentinel monitor main 127.0.0.1 " + port + " 1\nsentinel down-after-milliseconds main 500\n" +
 		"sentinel failover-timeout main 20000\n" + strings.Join(lines, "\n") + "\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return StartRedisTCP(t, Sentinel, config)
+	return config
 }
 
 // Servers listen below the ports that systems give to clients, and so do the buses of
