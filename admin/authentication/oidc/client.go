@@ -41,6 +41,34 @@ func newClient(authorities *x509.CertPool) *http.Client {
 	}
 }
 
+// withToken returns a client that shows a token with each request, which token returns. That the
+// token cannot be had is the error of the request.
+func withToken(client *http.Client, token func() (string, error)) *http.Client {
+	if token == nil {
+		return client
+	}
+	authorized := *client
+	authorized.Transport = bearer{client.Transport, token}
+	return &authorized
+}
+
+// bearer is a transport that adds a bearer token (RFC 6750, section 2.1).
+type bearer struct {
+	next  http.RoundTripper
+	token func() (string, error)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	token, err := b.token()
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+token)
+	return b.next.RoundTrip(r)
+}
+
 // bounded is a transport whose answers end with an error where they become too large.
 type bounded struct{ next http.RoundTripper }
 

@@ -46,6 +46,10 @@ type Config struct {
 	Client *Client
 	// Authorities are those of the issuer's certificate; nil means those of the system.
 	Authorities *x509.CertPool
+	// Token returns the bearer token for the issuer's configuration and keys, each time that they
+	// are read; nil if they are public. It is sent to the addresses of both, and not to the
+	// endpoints of logins. No error of it contains the token.
+	Token func() (string, error)
 	// Logger gets failures to read the issuer's keys. Nil means none.
 	Logger *slog.Logger
 }
@@ -53,7 +57,8 @@ type Config struct {
 // Issuer verifies tokens. It is safe for concurrent use.
 type Issuer struct {
 	config Config
-	client *http.Client
+	// client is for logins, metadataClient for the configuration and the keys.
+	client, metadataClient *http.Client
 	// names are the claims of which a token has no lookalike.
 	names    []string
 	failures *diagnostics.LimitedLog
@@ -102,8 +107,9 @@ func New(c Config) (*Issuer, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	client := newClient(c.Authorities)
 	return &Issuer{
-		config: c, client: newClient(c.Authorities), names: slices.Concat(registered, []string{c.GroupsClaim}, c.DisplayClaims), spacing: betweenFetches,
+		config: c, client: client, metadataClient: withToken(client, c.Token), names: slices.Concat(registered, []string{c.GroupsClaim}, c.DisplayClaims), spacing: betweenFetches,
 		failures: diagnostics.NewLimitedLog(c.Logger, 1, time.Minute),
 	}, nil
 }
@@ -231,7 +237,7 @@ func (i *Issuer) fetch(ctx context.Context) (*metadata, error) {
 // run makes one attempt. It belongs to no caller, so that one who leaves takes nothing from
 // the others.
 func (i *Issuer) run(f *fetch) {
-	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.Background(), i.client), 2*answerTimeout)
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.Background(), i.metadataClient), 2*answerTimeout)
 	defer cancel()
 	f.result, f.err = i.read(ctx)
 	if f.err != nil {
@@ -259,7 +265,7 @@ func (i *Issuer) read(ctx context.Context) (*metadata, error) {
 	if err := provider.Claims(&document); err != nil {
 		return nil, err
 	}
-	keys, err := fetchKeys(ctx, i.client, document.Keys)
+	keys, err := fetchKeys(ctx, i.metadataClient, document.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("its keys: %w", err)
 	}

@@ -1,9 +1,11 @@
 package oidc_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"strings"
@@ -241,6 +243,51 @@ func TestTheIssuerIsAway(t *testing.T) {
 	}
 	if v.Failures() < 2 {
 		t.Errorf("%d failures are counted", v.Failures())
+	}
+}
+
+// TestBearerToken: the configuration and the keys are read with a token, which is asked for each
+// time. The exchange of a code has none. While there is no token, the last keys stay.
+func TestBearerToken(t *testing.T) {
+	t.Parallel()
+	issuer := oidctest.New(t)
+	issuer.SetBearer("t0k3n-1")
+	var token string
+	var problem error
+	var log bytes.Buffer
+	v, err := oidc.New(oidc.Config{
+		URL: issuer.URL, Audiences: []string{issuer.Audience}, Client: &oidc.Client{ID: issuer.Audience},
+		Token: func() (string, error) { return token, problem }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.SetSpacing(0)
+	expect := func(when, want string) {
+		t.Helper()
+		if got := outcome(t, v, issuer.Token(nil)); got != want {
+			t.Errorf("%s: %s, want %s", when, got, want)
+		}
+	}
+	token = "t0k3n-0"
+	expect("another token", "unavailable")
+	token = "t0k3n-1"
+	expect("the token", "ok")
+	issuer.SetBearer("t0k3n-2")
+	issuer.Rotate()
+	expect("a token that was rotated", "unavailable")
+	token = "t0k3n-2"
+	expect("the next token", "ok")
+	problem = errors.New("the file is gone")
+	expect("the last keys, without a token", "ok")
+	issuer.Rotate()
+	expect("new keys, without a token", "unavailable")
+	if text := log.String(); !strings.Contains(text, "401") || strings.Contains(text, "t0k3n") {
+		t.Errorf("the log says %s", text)
+	}
+	// A code that nobody was given: the issuer answers it, and not the token.
+	if _, _, err := v.Exchange(t.Context(), oidc.Attempt{}, "code"); err == nil || !strings.Contains(err.Error(), "invalid_grant") {
+		t.Errorf("the exchange: %v", err)
 	}
 }
 

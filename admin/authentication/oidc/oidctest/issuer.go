@@ -41,6 +41,7 @@ type Issuer struct {
 	keys    []Key
 	absent  bool
 	down    bool
+	bearer  string
 	replies map[string]http.HandlerFunc
 	asked   map[string]int
 	codes   map[string]login
@@ -89,6 +90,14 @@ func (i *Issuer) SetDown(down bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.down = down
+}
+
+// SetBearer makes the issuer ask for a bearer token where its configuration and its keys are;
+// empty makes both public again. Other paths take no bearer token.
+func (i *Issuer) SetBearer(token string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.bearer = token
 }
 
 // SetReply makes h answer a path, nil the issuer itself again.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // The paths of the issuer.
@@ -31,11 +32,13 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	i.asked[r.URL.Path]++
-	down, reply := i.down, i.replies[r.URL.Path]
+	down, reply, admitted := i.down, i.replies[r.URL.Path], i.admits(r)
 	i.mu.Unlock()
 	switch {
 	case down:
 		http.Error(w, "down", http.StatusServiceUnavailable)
+	case !admitted:
+		http.Error(w, "another bearer token is needed, or none", http.StatusUnauthorized)
 	case reply != nil:
 		reply(w, r)
 	case r.URL.Path == DiscoveryPath:
@@ -49,6 +52,16 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// admits reports whether a request has the bearer token that its path needs, or none where it needs
+// none. i is locked.
+func (i *Issuer) admits(r *http.Request) bool {
+	shown := r.Header.Get("Authorization")
+	if i.bearer != "" && (r.URL.Path == DiscoveryPath || r.URL.Path == KeysPath) {
+		return shown == "Bearer "+i.bearer
+	}
+	return !strings.HasPrefix(shown, "Bearer ")
 }
 
 // Discover answers with the discovery document.
