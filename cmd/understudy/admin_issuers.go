@@ -24,7 +24,7 @@ type issuerFlags []string
 // issuerHelp is the help of the flag.
 const issuerHelp = "an OpenID Connect issuer whose tokens the admin API takes: its URL and, behind commas, its settings, as in " +
 	"https://login.example.com,audience=understudy; the settings are audience (needed unless there is a client-id; repeatable), " +
-	"groups-claim (default groups; none if empty), display-claim (names for people: the first that is there; default email, preferred_username, name; none if empty; repeatable), ca-file, client-id (browsers log in there, and come back to --admin-url with /ui/callback/ and the issuer without https://), " +
+	"groups-claim (default groups; none if empty), display-claim (names for people: the first that is there; default email, preferred_username, name; none if empty; repeatable), ca-file, token-file (the bearer token for its configuration and keys, read each time that they are), client-id (browsers log in there, and come back to --admin-url with /ui/callback/ and the issuer without https://), " +
 	"client-secret-file and scope (repeatable). The flag is repeatable; its variable has issuers with blanks between them"
 
 // each are the issuers one by one. An empty variable has none.
@@ -94,6 +94,9 @@ type issuerConfig struct {
 	// caFile is a PEM file with the authorities of its certificate; empty means those of the
 	// system.
 	caFile string
+	// tokenFile has the bearer token for the issuer's configuration and keys; empty if they are
+	// public.
+	tokenFile string
 	// clientID is what this server is to the issuer, for logins in a browser; empty if there are
 	// none.
 	clientID string
@@ -106,7 +109,7 @@ type issuerConfig struct {
 // settings :: name → where it is kept: a *string is given once at most, a *[]string collects.
 func (i *issuerConfig) settings() map[string]any {
 	return map[string]any{
-		"audience": &i.audiences, "groups-claim": &i.groupsClaim, "display-claim": &i.displayClaims, "ca-file": &i.caFile,
+		"audience": &i.audiences, "groups-claim": &i.groupsClaim, "display-claim": &i.displayClaims, "ca-file": &i.caFile, "token-file": &i.tokenFile,
 		"client-id": &i.clientID, "client-secret-file": &i.clientSecretFile, "scope": &i.scopes,
 	}
 }
@@ -184,17 +187,29 @@ func (i *issuerConfig) open(log *slog.Logger) (*oidc.Issuer, error) {
 	if c.Authorities, err = i.authorities(); err != nil {
 		return nil, err
 	}
+	if c.Token, err = tokenIn(i.tokenFile); err != nil {
+		return nil, fmt.Errorf("token-file: %w", err)
+	}
 	if i.clientID != "" {
 		c.Audiences = append(c.Audiences, i.clientID)
 		c.Client = &oidc.Client{ID: i.clientID, Scopes: append([]string{"openid"}, i.scopes...)}
 	}
-	if file := i.clientSecretFile; file != "" {
-		c.Client.Secret = func() (string, error) { return tokenfile.Read(file) }
-		if _, err := c.Client.Secret(); err != nil {
+	if c.Client != nil {
+		if c.Client.Secret, err = tokenIn(i.clientSecretFile); err != nil {
 			return nil, fmt.Errorf("client-secret-file: %w", err)
 		}
 	}
 	return oidc.New(c)
+}
+
+// tokenIn returns what reads a file each time that its token is needed; nil if there is no file.
+// The file is read here once, so that a wrong one is found out when the process starts.
+func tokenIn(file string) (func() (string, error), error) {
+	if file == "" {
+		return nil, nil
+	}
+	_, err := tokenfile.Read(file)
+	return func() (string, error) { return tokenfile.Read(file) }, err
 }
 
 // isEmpty reports whether a claim is none.
