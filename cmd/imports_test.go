@@ -64,6 +64,7 @@ var graph = map[string][]string{
 	"cmd/understudy/storage": {
 		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", "authz/sidecar", // authz/sidecar for the file of the last policies
 		"cmd/understudy/command", "cmd/understudy/terminal",
+		"cmd/understudy/port", // the files of certificates of both sides of TLS are read alike
 	},
 	"cmd/understudy/telemetry": {"authz", "cmd/understudy/command", "cmd/understudy/lifecycle", "cmd/understudy/terminal"},
 	"cmd/understudy/terminal":  {},

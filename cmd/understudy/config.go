@@ -186,7 +186,7 @@ func (c *logConfig) level() slog.Level {
 
 // serveFlags orders the flags of serve by what one wants to set.
 var serveFlags = []command.FlagGroup{
-	{Title: "What it follows, and who it is", Names: []string{"store", "store-password-file", "location", "policy", "node", "enable", "snapshot-file"}},
+	{Title: "What it follows, and who it is", Names: []string{"store", "store-password-file", "store-ca-file", "store-cert-file", "store-key-file", "location", "policy", "node", "enable", "snapshot-file"}},
 	{Title: "Where it listens", Names: []string{
 		"authz-addr", "authz-socket-mode", "http-authz-addr", "http-authz-path-prefix",
 		"admin-addr", "admin-host", "allow-unauthenticated-admin", "health-addr",

@@ -48,6 +48,7 @@ func environmentRows() []environmentRow {
 // The other halves of rows.
 const (
 	away      = "UNDERSTUDY_STORE=redis://127.0.0.1:1"
+	awayTLS   = "UNDERSTUDY_STORE=rediss://127.0.0.1:1"
 	inFront   = "UNDERSTUDY_ADMIN_TLS_IN_FRONT=true"
 	blazar    = "UNDERSTUDY_RESERVATION_POLICY=blazar"
 	collects  = "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"
@@ -66,6 +67,12 @@ var serveRows = []environmentRow{
 	{name: "UNDERSTUDY_STORE_PASSWORD_FILE", malformed: canary, with: []string{away}},
 	{name: "UNDERSTUDY_STORE_PASSWORD_FILE", malformed: "/" + canary + `\"+=`, with: []string{away}},
 	{name: "UNDERSTUDY_STORE_PASSWORD_FILE", malformed: "any", with: []string{"UNDERSTUDY_STORE=redis://user:" + canary + "@127.0.0.1:1"}},
+	{name: "UNDERSTUDY_STORE_CA_FILE", malformed: canary, with: []string{awayTLS}},
+	{name: "UNDERSTUDY_STORE_CA_FILE", malformed: canary, with: []string{away}},
+	{name: "UNDERSTUDY_STORE_CERT_FILE", malformed: canary, with: []string{awayTLS, "UNDERSTUDY_STORE_KEY_FILE=key"}},
+	{name: "UNDERSTUDY_STORE_CERT_FILE", malformed: canary, with: []string{awayTLS}},
+	{name: "UNDERSTUDY_STORE_KEY_FILE", malformed: canary, with: []string{awayTLS, "UNDERSTUDY_STORE_CERT_FILE=main.go"}},
+	{name: "UNDERSTUDY_STORE_KEY_FILE", malformed: "-----BEGIN PRIVATE KEY-----\n" + canary, with: []string{awayTLS, "UNDERSTUDY_STORE_CERT_FILE=main.go"}},
 	{name: "UNDERSTUDY_LOCATION", malformed: canary},
 	{name: "UNDERSTUDY_POLICY", malformed: canary + "/"},
 	{name: "UNDERSTUDY_NODE", malformed: canary + "/"},
@@ -92,6 +99,7 @@ var serveRows = []environmentRow{
 	{name: "UNDERSTUDY_ADMIN_OIDC_ISSUER", malformed: "https://" + canary + "@issuer,audience=a"},
 	{name: "UNDERSTUDY_ADMIN_OIDC_ISSUER", malformed: "https://issuer?token=" + canary},
 	{name: "UNDERSTUDY_ADMIN_OIDC_ISSUER", malformed: "https://a,client-id=b,client-secret-file=" + canary, with: []string{inFront}},
+	{name: "UNDERSTUDY_ADMIN_OIDC_ISSUER", malformed: "https://a,audience=b,token-file=" + canary, with: []string{inFront}},
 	{name: "UNDERSTUDY_ADMIN_URL", malformed: "https://user:" + canary + "@host/path"},
 	{name: "UNDERSTUDY_CHEF_KEY", malformed: canary},
 	{name: "UNDERSTUDY_CHEF_KEY", malformed: "=" + canary},

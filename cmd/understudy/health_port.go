@@ -60,6 +60,9 @@ type readiness struct {
 	// RevokedFileError is what is wrong with the file of revoked principals. Anyone who was
 	// revoked before stays so.
 	RevokedFileError string `json:"revokedFileError,omitempty"`
+	// StoreFileError is what is wrong with the files of certificates of connections to the store.
+	// New connections use the last valid ones.
+	StoreFileError string `json:"storeFileError,omitempty"`
 	// AbsentPolicy is the ID of --policy, if there is no such policy: requests that name
 	// none get the default decision.
 	AbsentPolicy string `json:"absentPolicy,omitempty"`
@@ -153,6 +156,7 @@ func (h *healthPort) serveReady(w http.ResponseWriter, _ *http.Request) {
 func (h *healthPort) readiness() readiness {
 	r := readiness{
 		Ready: true, Version: version, Location: h.config.Location, Bound: h.bound,
+		StoreFileError: h.storeCertificates.Problem(),
 	}
 	if h.admin != nil {
 		r.RevokedFileError = h.admin.revoked.Problem()

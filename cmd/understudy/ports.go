@@ -90,8 +90,16 @@ type ports struct {
 	bound map[string]string
 	// listeners :: as bound → what is bound and not yet served.
 	listeners map[string]net.Listener
-	// certificates are those of the ports that speak TLS.
-	certificates []*port.Certificates
+	// storeCertificates are the files of connections to the store; nil if there are none.
+	storeCertificates *port.ClientCertificates
+	// certificates are storeCertificates, and the files of the ports that speak TLS.
+	certificates []certificates
+}
+
+// certificates are files that are read again at an interval, and have metrics.
+type certificates interface {
+	Run(ctx context.Context, every time.Duration) error
+	Observe(meters metric.MeterProvider) error
 }
 
 func newPorts(settings portsConfig, meters metric.MeterProvider, log *slog.Logger) *ports {
@@ -172,9 +180,23 @@ func (p *ports) secure(name string, files port.TLSFiles, protocols ...string) (*
 	if err != nil {
 		return nil, err
 	}
+	return c.Config(), p.add(c)
+}
+
+// followCertificates follows the files of connections to the store, if there are any. New
+// connections read them anyway: this finds what is wrong with them before there is one.
+func (p *ports) followCertificates(store *port.ClientCertificates) error {
+	if p.storeCertificates = store; store == nil {
+		return nil
+	}
+	return p.add(store)
+}
+
+// add adds certificates to those that are followed.
+func (p *ports) add(c certificates) error {
 	if err := c.Observe(p.meters); err != nil {
-		return nil, fmt.Errorf("making the metrics: %w", err)
+		return fmt.Errorf("making the metrics: %w", err)
 	}
 	p.certificates = append(p.certificates, c)
-	return c.Config(), nil
+	return nil
 }

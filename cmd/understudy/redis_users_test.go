@@ -188,7 +188,7 @@ func TestUsersAreMadeAsDocumented(t *testing.T) {
 	open := func(user, file string, sidecar bool) storage.Store {
 		st, err := storage.Open(storage.Config{
 			Store: strings.Replace(redis.URL(), "://", "://"+user+"@", 1), PasswordFile: filepath.Join(folder, file+".password"), Sidecar: sidecar,
-		})
+		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

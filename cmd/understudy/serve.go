@@ -12,6 +12,7 @@ import (
 	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/cmd/understudy/lifecycle"
+	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/storage"
 	"understudy/cmd/understudy/telemetry"
 )
@@ -94,15 +95,10 @@ func newServer(
 	ctx context.Context, c config, console sdklog.Exporter, logger *slog.Logger, closers *lifecycle.Closers,
 ) (*server, error) {
 	c.Sidecar = !c.enabled("admin")
-	st, err := storage.Open(c.Config)
+	st, certificates, err := c.openStore(ctx, logger, closers)
 	if err != nil {
 		return nil, err
 	}
-	closers.Add("the store", func(context.Context) error { return st.Close() })
-	if err := c.mayStart(ctx, st, logger); err != nil {
-		return nil, err
-	}
-
 	observed := telemetry.Config{Version: version, Node: c.node, DecisionLog: c.decisionLog, Console: console}
 	if c.enabled("admin") {
 		observed.Audit = &c.audit
@@ -120,6 +116,9 @@ func newServer(
 			return nil, err
 		}
 	}
+	if err := s.followCertificates(certificates); err != nil {
+		return nil, err
+	}
 	if err := s.startRehearsals(closers); err != nil {
 		return nil, err
 	}
@@ -127,6 +126,23 @@ func newServer(
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// openStore opens the store, and returns the files of certificates of its connections; nil if
+// there are none.
+func (c *config) openStore(
+	ctx context.Context, log *slog.Logger, closers *lifecycle.Closers,
+) (storage.Store, *port.ClientCertificates, error) {
+	certificates, err := storage.Certificates(c.Config, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := storage.Open(c.Config, certificates)
+	if err != nil {
+		return nil, nil, err
+	}
+	closers.Add("the store", func(context.Context) error { return st.Close() })
+	return st, certificates, c.mayStart(ctx, st, log)
 }
 
 // open makes the parts that are enabled and binds their ports.

@@ -189,7 +189,7 @@ func TestRisksOfRedisAreWarnedOf(t *testing.T) {
 		{"ACL SETUSER default -config", "is not known", "Redis may lose policies"},
 	} {
 		sendToRedis(t, redis, step.command)
-		st, err := storage.Open(c.Config)
+		st, err := storage.Open(c.Config, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

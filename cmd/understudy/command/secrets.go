@@ -54,9 +54,9 @@ func HideSecrets(text string) string {
 
 var (
 	// secretFile matches the variables that name files with secrets, and the client's token.
-	secretFile = regexp.MustCompile(`_(TOKEN|TOKEN_FILE|PASSWORD_FILE|KEY|CERT)$`)
-	// embeddedSecret matches the password of a URL, and the file of an issuer's setting.
-	embeddedSecret = regexp.MustCompile(`://[^/:@\s]*:([^\s,]+)@|\bclient-secret-file=([^\s,]+)`)
+	secretFile = regexp.MustCompile(`_(TOKEN|KEY|CERT|(TOKEN|PASSWORD|KEY|CERT|CA)_FILE)$`)
+	// embeddedSecret matches the password of a URL, and the files of an issuer's settings.
+	embeddedSecret = regexp.MustCompile(`://[^/:@\s]*:([^\s,]+)@|\b(?:client-secret|token)-file=([^\s,]+)`)
 )
 
 // secretsIn returns what may be secret in the value of a variable.

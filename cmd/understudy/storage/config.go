@@ -34,6 +34,8 @@ type Config struct {
 	// PasswordFile has the password of the user of Redis; empty if the URL has it, or there
 	// is none.
 	PasswordFile string
+	// TLS are the PEM files of connections to Redis.
+	TLS TLSFiles
 	// Sidecar says that the process serves no admin API, which is no flag: it changes no
 	// policy, and loads no functions into Redis.
 	Sidecar bool
@@ -46,10 +48,22 @@ type Config struct {
 	SnapshotFile string
 }
 
+// TLSFiles are the PEM files of connections to Redis, to its Sentinels and to all nodes of a
+// Cluster. Each may be empty.
+type TLSFiles struct {
+	// CA has the authorities of the certificate of Redis.
+	CA string
+	// Cert has the client certificate that Redis is shown, and Key its key.
+	Cert, Key string
+}
+
 // Bind declares the flags that say what is followed, and what is kept of it.
 func (c *Config) Bind(f *pflag.FlagSet) {
 	f.StringVar(&c.Store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel://host:port/NAME[/DATABASE] (default a file in the user's state directory)")
 	f.StringVar(&c.PasswordFile, "store-password-file", "", "a file with the password of the user that a Redis URL names, read for each new connection; in --store everybody on the machine can read a password")
+	f.StringVar(&c.TLS.CA, "store-ca-file", "", "for rediss://, a PEM file with the authorities of the certificate of Redis, of its Sentinels and of all nodes of a Cluster; read again for each new connection (default the system's authorities)")
+	f.StringVar(&c.TLS.Cert, "store-cert-file", "", "for rediss://, a PEM file with the certificate to show to Redis (mTLS), the chain behind it; read again for each new connection")
+	f.StringVar(&c.TLS.Key, "store-key-file", "", "its key, as PEM without a password")
 	f.StringVar(&c.Location, "location", "projects/default/locations/local", "the set of sidecars that this one belongs to")
 	f.StringVar(&c.Policy, "policy", "default", "the ID of the policy that decides where a route names none")
 	f.StringVar(&c.SnapshotFile, "snapshot-file", "", "where the last policies are kept, for a start without the store and for the command restore (default a file next to a bolt store, and one for each Redis in the user's state directory)")

@@ -28,8 +28,11 @@ func Refusal(ctx context.Context, st Store) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	if err := remote.Probe(ctx); errors.Is(err, redisstore.ErrRefused) || errors.Is(err, redisstore.ErrTooOld) {
-		return command.Usage(fmt.Errorf("--store: %w", err))
+	err := remote.Probe(ctx)
+	for _, refusal := range []error{redisstore.ErrRefused, redisstore.ErrCertificate, redisstore.ErrTooOld} {
+		if errors.Is(err, refusal) {
+			return command.Usage(fmt.Errorf("--store: %w", err))
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,7 +109,12 @@ func (r *restore) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	st, err := Open(r.config)
+	// A command ends with an error of the store, so nobody needs a log of the files.
+	certificates, err := Certificates(r.config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	st, err := Open(r.config, certificates)
 	if err != nil {
 		return err
 	}
@@ -250,5 +256,5 @@ func (r *restore) report(err error, way *way, names []authz.PolicyName, saved au
 
 // restoreFlags are those of serve that restore takes.
 var restoreFlags = []command.FlagGroup{
-	{Title: "The store, as serve has it", Names: []string{"store", "store-password-file", "location", "policy", "snapshot-file"}},
+	{Title: "The store, as serve has it", Names: []string{"store", "store-password-file", "store-ca-file", "store-cert-file", "store-key-file", "location", "policy", "snapshot-file"}},
 }
