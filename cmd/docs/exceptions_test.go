@@ -229,6 +229,7 @@ var beforehand = map[string]func(*session){
 	"bin/understudy check --addr https://sidecar:9191 --ca-cert ca.crt --client-cert envoy.crt --client-key envoy.key": func(s *session) {
 		s.mustRun("understudy apply default -f deploy/examples/allow.yaml")
 	},
+	"understudy serve --store rediss://redis:6379 --store-ca-file redis-ca.crt --store-cert-file understudy.crt --store-key-file understudy.key": giveRedisTLS,
 	"understudy restore --validate-only": func(s *session) {
 		redis := storetest.StartRedis(s)
 		s.mustRun("export UNDERSTUDY_STORE=" + redis.URL())
@@ -243,6 +244,19 @@ var beforehand = map[string]func(*session){
 		s.mustRun("understudy apply shop -f deploy/examples/policy.yaml")
 		loseData(s, redis)
 	},
+}
+
+// giveRedisTLS starts a Redis that asks for client certificates, and makes the files of a client.
+func giveRedisTLS(s *session) {
+	s.Helper()
+	ca := certtest.NewAuthority(s, s.folder, "redis-ca")
+	s.mustRun("mv redis-ca.pem redis-ca.crt")
+	server := ca.Issue(s, "redis", 1, time.Hour, x509.ExtKeyUsageServerAuth)
+	client := ca.Issue(s, "understudy", 2, time.Hour, x509.ExtKeyUsageClientAuth)
+	redis := storetest.StartRedisTLS(s, storetest.RedisTLS{
+		CA: filepath.Join(s.folder, "redis-ca.crt"), Cert: server.Cert, Key: server.Key, ClientCert: client.Cert, ClientKey: client.Key,
+	})
+	s.addresses["redis:6379"] = redis.TLSAddress()
 }
 
 // loseData empties a Redis, and waits until the sidecar has seen it.
