@@ -100,5 +100,5 @@ func (c *ClientCertificates) Problem() string {
 	if c == nil {
 		return ""
 	}
-	return c.reloader.problem()
+	return c.problem()
 }
