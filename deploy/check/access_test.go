@@ -154,8 +154,13 @@ func TestControlPlaneOnKubernetes(t *testing.T) {
 	for _, v := range c.VolumeMounts {
 		mounts[v.MountPath] = slices.ContainsFunc(deployment.Spec.Template.Spec.Volumes, func(have corev1.Volume) bool { return have.Name == v.Name })
 	}
-	_, authorities, _ := strings.Cut(settings, "ca-file=")
-	for _, file := range []string{values["UNDERSTUDY_ADMIN_TLS_CERT"], values["UNDERSTUDY_ADMIN_TLS_KEY"], values["UNDERSTUDY_STORE_PASSWORD_FILE"], authorities} {
+	files := []string{values["UNDERSTUDY_ADMIN_TLS_CERT"], values["UNDERSTUDY_ADMIN_TLS_KEY"], values["UNDERSTUDY_STORE_PASSWORD_FILE"]}
+	for _, setting := range []string{"ca-file=", "token-file="} {
+		_, rest, _ := strings.Cut(settings, setting)
+		file, _, _ := strings.Cut(rest, ",")
+		files = append(files, file)
+	}
+	for _, file := range files {
 		if !mounts[filepath.Dir(file)] {
 			t.Errorf("%q is not mounted", file)
 		}
