@@ -19,6 +19,8 @@ const (
 	created   = "created"
 	updated   = "updated"
 	unchanged = "unchanged"
+	// undeleted is that of a policy which was deleted, whatever its content was.
+	undeleted = "undeleted"
 	// applied is that of a resource which was not readable before.
 	applied = "applied"
 )
@@ -28,6 +30,8 @@ type existingResource struct {
 	etag string
 	// err is that of reading it.
 	err error
+	// undeleted says that it was deleted.
+	undeleted bool
 }
 
 // change says what an apply made of it that came to a resource with this etag, or would make of
@@ -36,6 +40,9 @@ type existingResource struct {
 // It goes by what was read before the update. Somebody else's change in between makes an
 // unchanged resource an updated one here, and nothing else wrong.
 func (e existingResource) change(etag string) string {
+	if e.undeleted {
+		return undeleted
+	}
 	switch status.Code(e.err) {
 	case codes.OK:
 		if e.etag == etag {

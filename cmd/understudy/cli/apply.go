@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	adminpb "understudy/admin/v1"
@@ -39,6 +37,9 @@ A live policy that somebody else has changed, or that became live by a commit, a
 rollback or a promotion, may have a change that the file does not have. It is replaced
 after a question on a terminal; in a script with --force, or with --parent-revision (or
 parent_revision: in the file) if the file was made from it.
+
+A policy that is deleted is restored only with --undelete, in two steps: what it was
+decides until the file is applied.
 ` + nameHelp + "\n" + configHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			return c.apply(ctx, c.Name(args[0]), file, o)
@@ -100,7 +101,7 @@ func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile
 		config.Name = name
 		before, missing := c.policies.GetConfig(ctx, &adminpb.GetConfigRequest{Name: name})
 		after, err := c.policies.UpdateConfig(ctx, &adminpb.UpdateConfigRequest{Config: config, UpdateMask: everything, ValidateOnly: o.ValidateOnly})
-		return c.finishConfig(existingResource{before.GetEtag(), missing}, o.ValidateOnly, after, err)
+		return c.finishConfig(existingResource{etag: before.GetEtag(), err: missing}, o.ValidateOnly, after, err)
 	}
 	if isExperiment(name) {
 		e := &adminpb.PolicyExperiment{}
@@ -137,14 +138,11 @@ func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile
 // The note goes to standard error: a pipeline that applies and starts needs no other output.
 func (c *Client) applyExperiment(ctx context.Context, r *adminpb.UpdatePolicyExperimentRequest) error {
 	name := r.PolicyExperiment.Name
-	// One that is not there, or cannot be read, has no preview to speak of.
-	before, missing := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
-	c.creates = status.Code(missing) == codes.NotFound
-	op, err := c.policies.UpdatePolicyExperiment(ctx, r)
+	before, missing, op, err := c.replaceExperiment(ctx, r)
 	if err == nil {
 		op, err = c.await(ctx, op)
 	}
-	if err := c.finishApply(ctx, name, existingResource{before.GetEtag(), missing}, op, err); err != nil {
+	if err := c.finishApply(ctx, name, existingResource{etag: before.GetEtag(), err: missing}, op, err); err != nil {
 		return err
 	}
 	c.noteInterpreted(ctx, r.PolicyExperiment.Policy)

@@ -268,14 +268,17 @@ func (c *Client) differenceOf(ctx context.Context, etag string, live *adminpb.Po
 	return when + ": " + strings.Join(parts, ", ")
 }
 
-// unmetOf are the violations of a commit that was refused for its requirements.
+// unmetOf are the violations of a state that a change needs, such as the requirements of a commit, as far as the message
+// does not have them.
 //
-// AIP-193 has PreconditionFailure for what is not as it has to be; each violation is a requirement.
+// AIP-193 has PreconditionFailure for them.
 func unmetOf(st *status.Status) (lines []string) {
 	for _, d := range st.Details() {
 		if failed, ok := d.(*errdetails.PreconditionFailure); ok {
 			for _, v := range failed.Violations {
-				lines = append(lines, v.Subject+": "+v.Description)
+				if !strings.Contains(st.Message(), v.Description) {
+					lines = append(lines, v.Subject+": "+v.Description)
+				}
 			}
 		}
 	}

@@ -93,6 +93,8 @@ func (c *Client) explained(ctx context.Context, err error) error {
 			return fmt.Errorf("%s\n  %s", st.Message(), c.howToBeKnown())
 		case st.Code() == codes.PermissionDenied && info.Metadata["permission"] != "":
 			return fmt.Errorf("%s%s", st.Message(), c.howToBeAllowed(ctx, access.Permission(info.Metadata["permission"]), info.Metadata["resource"]))
+		case info.Reason == "POLICY_DELETED":
+			return &refusal{err, fmt.Sprintf("%s\n  understudy undelete %s", st.Message(), shellWord(c.short(info.Metadata["resource"])))}
 		}
 	}
 	return err

@@ -27,38 +27,56 @@ type ApplyOptions struct {
 	// ParentRevision is the revision from which the policy was made, or the beginning of its ID; empty if that is not
 	// known. A live policy of another revision is not replaced.
 	ParentRevision string
+	// Undelete restores a policy that is deleted, and updates it.
+	Undelete bool
 }
 
 // BindReplace declares the flags about the live policy.
 func (o *ApplyOptions) BindReplace(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Force, "force", false, "replace a live policy that somebody else has changed")
 	flags.StringVar(&o.ParentRevision, "parent-revision", "", "replace the live policy only if it is of this revision, from which the file was made")
+	flags.BoolVar(&o.Undelete, "undelete", false, "if the policy is deleted, restore it and apply the file to it")
 }
 
 // mostReplaceTries is how often the live policy is looked at again, if it changes between the look and the update.
 const mostReplaceTries = 5
 
-// replacePolicy makes an update of a policy. What the update replaces is looked at before, and has to be the same then,
-// unless the file names the version by its etag.
+// replacePolicy makes an update of a policy, or creates it if there is none. What the update replaces is read before, and
+// has to be the same then, unless the file names the version by its etag.
 func (c *Client) replacePolicy(
 	ctx context.Context, r *adminpb.UpdatePolicyRequest, o ApplyOptions,
 ) (before existingResource, op *longrunningpb.Operation, err error) {
-	guarded := r.Policy.Etag == "" && !o.Force
+	given := r.Policy.Etag
+	guarded := given == "" && !o.Force
 	for try := 1; ; try++ {
+		r.Policy.Etag = given
 		live, missing := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: r.Policy.Name})
-		before = existingResource{live.GetEtag(), missing}
-		c.creates = status.Code(missing) == codes.NotFound
-		if guarded && missing == nil && live.DeleteTime == nil {
-			if err := c.mayReplace(ctx, live, r.Policy, o); err != nil {
-				return before, nil, err
+		before = existingResource{etag: live.GetEtag(), err: missing}
+		switch {
+		case status.Code(missing) == codes.NotFound && given == "":
+			op, err = c.createPolicy(ctx, r)
+		case missing == nil && live.DeleteTime != nil:
+			return c.replaceDeleted(ctx, live, r, o)
+		default:
+			if guarded && missing == nil {
+				if err := c.mayReplace(ctx, live, r.Policy, o); err != nil {
+					return before, nil, err
+				}
+				r.Policy.Etag = live.Etag
 			}
-			r.Policy.Etag = live.Etag
+			op, err = c.policies.UpdatePolicy(ctx, r)
 		}
-		op, err = c.policies.UpdatePolicy(ctx, r)
-		if !guarded || try == mostReplaceTries || status.Code(err) != codes.Aborted {
+		if try == mostReplaceTries || !hasChanged(err, guarded) {
 			return before, op, err
 		}
 	}
+}
+
+// hasChanged reports whether a change failed because the resource is not as it was read. guarded says that the etag is that
+// of the resource that was read.
+func hasChanged(err error, guarded bool) bool {
+	code := status.Code(err)
+	return code == codes.AlreadyExists || guarded && code == codes.Aborted
 }
 
 // mayReplace returns an error if the live policy has a change that the new content may not have: if somebody else than
