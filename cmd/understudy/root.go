@@ -72,12 +72,11 @@ previewed; it records where they differ; and a commit puts an experiment live on
 every sidecar at once.
 
 'understudy demo' shows all of it in ten seconds.`,
-		Version:                    thisBuild().Version,
-		SilenceUsage:               true,
-		SilenceErrors:              true,
-		SuggestionsMinimumDistance: 2,
-		Args:                       command.KnownCommand,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:       thisBuild().Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          command.KnownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(command.FlagError)
 	root.SetUsageFunc(command.GroupedUsage(cli.ConnectionFlags))
@@ -90,6 +89,7 @@ every sidecar at once.
 	for _, extra := range extraCommands {
 		root.AddCommand(extra(root))
 	}
+	command.CheckWords(root)
 	return root
 }
 

@@ -14,10 +14,57 @@ func KnownCommand(root *cobra.Command, args []string) error {
 		return nil
 	}
 	text := fmt.Sprintf("there is no command %q", args[0])
-	if like := root.SuggestionsFor(args[0]); len(like) > 0 {
+	if like := likeCommands(root, args[0]); len(like) > 0 {
 		text += "; did you mean " + strings.Join(like, " or ") + "?"
 	}
 	return Usage(fmt.Errorf("%s (see `%s --help`)", text, root.CommandPath()))
+}
+
+// CheckWords makes the commands of cobra, help and completion, refuse what is no command.
+//
+// By themselves they print the help of the command above, as if that was asked for.
+func CheckWords(root *cobra.Command) {
+	root.SetHelpCommand(&cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			found, rest, err := root.Find(args)
+			if err == nil && found.HasSubCommands() {
+				err = KnownCommand(found, rest)
+			}
+			if err != nil {
+				return err
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+		ValidArgsFunction: completeCommand,
+	})
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil || completion == root {
+		return
+	}
+	completion.Args = KnownCommand
+	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	for _, shell := range completion.Commands() {
+		shell.Args = Arguments(cobra.NoArgs)
+	}
+}
+
+// completeCommand completes the words of a command.
+func completeCommand(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	found, _, err := cmd.Root().Find(args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, c := range found.Commands() {
+		if c.IsAvailableCommand() && strings.HasPrefix(c.Name(), typed) {
+			names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // OneOf reports whether a value is one of those that are allowed.

@@ -3,16 +3,23 @@ package command
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// FlagError is a mistake in a flag, with the flag that was probably meant.
+// FlagError is a mistake in a flag, with the flag that was probably meant. If the command is a group of commands, a word
+// before the flag is the mistake: the flag is that of a command with a similar name.
 //
 // Nothing is ever set by a guess: the flag that was meant is only named.
 func FlagError(c *cobra.Command, err error) error {
+	if c.HasAvailableSubCommands() {
+		if err := KnownCommand(c, c.Flags().Args()); err != nil {
+			return err
+		}
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		if like := likeFlag(c.Flags(), unknown.GetSpecifiedName()); like != "" {
@@ -31,4 +38,24 @@ func likeFlag(flags *pflag.FlagSet, name string) string {
 		}
 	})
 	return best
+}
+
+// suggestedDistance is the most insertions, deletions and replacements between a word and a command that is suggested for it.
+const suggestedDistance = 2
+
+// likeCommands returns the commands of a group whose names are most like a word, or begin with it.
+func likeCommands(group *cobra.Command, word string) (names []string) {
+	least := suggestedDistance
+	word = strings.ToLower(word)
+	for _, c := range group.Commands() {
+		if c.IsAvailableCommand() {
+			least = min(least, levenshtein.ComputeDistance(word, c.Name()))
+		}
+	}
+	for _, c := range group.Commands() {
+		if c.IsAvailableCommand() && (levenshtein.ComputeDistance(word, c.Name()) == least || strings.HasPrefix(c.Name(), word)) {
+			names = append(names, c.Name())
+		}
+	}
+	return names
 }
