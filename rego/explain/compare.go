@@ -16,13 +16,22 @@ const maxCauses = 3
 // one of the live policy. Where the traces have no difference, such as of rules that the
 // live policy does not ask, the candidate's alone says what failed, if anything did.
 func Compare(live, candidate Trace) []Expression {
-	c := &comparer{live: byName(live), candidate: byName(candidate), compared: make(map[string]bool), explained: make(map[string]bool)}
+	c := newComparer(live, candidate)
 	for _, name := range union(live.Roots, candidate.Roots) {
 		c.compare(name, true)
 	}
 	if len(c.leaves) == 0 {
 		c.alone(candidate.Roots)
 	}
+	return c.causes()
+}
+
+func newComparer(live, candidate Trace) *comparer {
+	return &comparer{live: byName(live), candidate: byName(candidate), compared: make(map[string]bool), explained: make(map[string]bool)}
+}
+
+// causes returns the causes and then the expressions that lead to them, each once.
+func (c *comparer) causes() []Expression {
 	var out []Expression
 	for _, e := range append(c.leaves, c.way...) {
 		if !slices.Contains(out, e) && len(out) < maxCauses {

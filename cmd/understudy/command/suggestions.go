@@ -45,7 +45,8 @@ const suggestedDistance = 2
 
 // likeCommands returns the commands of a group whose names are most like a word, or begin with it.
 func likeCommands(group *cobra.Command, word string) (names []string) {
-	least := suggestedDistance
+	// Two words without a letter in common are not alike, however short they are.
+	least := min(suggestedDistance, len(word)-1)
 	word = strings.ToLower(word)
 	for _, c := range group.Commands() {
 		if c.IsAvailableCommand() {

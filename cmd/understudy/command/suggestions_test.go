@@ -1,8 +1,11 @@
 package command
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -17,6 +20,22 @@ func TestLikeFlag(t *testing.T) {
 	} {
 		if got := likeFlag(flags, name); got != want {
 			t.Errorf("--%s is like --%s, want %q", name, got, want)
+		}
+	}
+}
+
+func TestLikeCommands(t *testing.T) {
+	root := &cobra.Command{Use: "understudy"}
+	for _, name := range []string{"apply", "get", "replay", "report", "revision", "revisions", "put", "list"} {
+		root.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	root.AddCommand(&cobra.Command{Use: "hidden", Hidden: true, Run: func(*cobra.Command, []string) {}})
+	for word, want := range map[string]string{
+		"aply": "apply", "APPLY": "apply", "lst": "list", "revison": "revision", "re": "replay report revision revisions", "hiden": "", "x": "", "": "apply get replay report revision revisions put list",
+	} {
+		got := likeCommands(root, word)
+		if want := strings.Fields(want); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("%q is like %q, want %q", word, got, want)
 		}
 	}
 }
