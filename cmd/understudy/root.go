@@ -80,12 +80,12 @@ every sidecar at once.
 	}
 	root.SetFlagErrorFunc(command.FlagError)
 	root.SetUsageFunc(command.GroupedUsage(cli.ConnectionFlags))
-	addGroup(root, "run", "Run it:", demo.New(serveDemo, executeForDemo), newServe(), cli.NewCheck(), cli.NewHealth(), storage.NewRestore(), newVersion())
+	addGroup(root, "run", "Run it:", demo.New(serveDemo, executeForDemo), newServe(), cli.NewCheck(author.ExplainCheck), cli.NewHealth(), storage.NewRestore(), newVersion())
 	addGroup(root, "change", "Policies and experiments:", cli.PolicyCommands()...)
 	addGroup(root, "data", "Data apart from policies:", cli.NewData())
 	addGroup(root, "stages", "Stages, revisions and sidecars:", cli.StageCommands()...)
 	addGroup(root, "access", "Who may do what:", identity.Commands()...)
-	addGroup(root, "files", "Policies in files:", author.NewImport(), author.NewDiff(), author.NewTest(), author.NewReplay(), author.NewExplainCost(), author.NewLock(), cli.NewPush())
+	addGroup(root, "files", "Policies in files:", author.NewImport(), author.NewDiff(), author.NewTest(), author.NewReplay(), author.NewExplain(), author.NewExplainCost(), author.NewLock(), cli.NewPush())
 	for _, extra := range extraCommands {
 		root.AddCommand(extra(root))
 	}

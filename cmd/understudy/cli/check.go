@@ -12,6 +12,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -24,8 +25,9 @@ import (
 //
 // The defaults make a request that nearly every policy can decide: GET / of localhost.
 type checkFlags struct {
-	// addr is the sidecar, file a whole CheckRequest; the other flags make one without it.
-	addr, file, output string
+	checkTarget
+	// file is a whole CheckRequest; the other flags make one without it.
+	file, output string
 	// What the caller asks for.
 	method, path, host string
 	// principal is whom the mesh has authenticated.
@@ -36,10 +38,24 @@ type checkFlags struct {
 	headers, contextExtension []string
 	// claimFlags make a token up.
 	claimFlags
+	checkExplanation
+}
+
+// checkTarget is the sidecar that is asked.
+type checkTarget struct {
+	addr string
 	// timeout bounds the whole call, the connection included.
 	timeout time.Duration
 	// transport is for https:// alone.
 	transport Transport
+}
+
+// dial makes the connection. With --explain the certificates of the flags may be for the admin API alone.
+func (t checkTarget) dial(shared bool) (*grpc.ClientConn, error) {
+	if shared && !strings.HasPrefix(t.addr, HTTPSScheme) {
+		t.transport = Transport{}
+	}
+	return t.transport.Dial(t.addr)
 }
 
 // NewCheck makes the command that asks as Envoy does. Its exit code is another one for a
@@ -47,8 +63,8 @@ type checkFlags struct {
 //
 // It asks the port that Envoy asks, and so needs no credentials of the admin API. The decision counts
 // as any other: it is in metrics, in the decision log, and experiments are compared on it.
-func NewCheck() *cobra.Command {
-	var f checkFlags
+func NewCheck(explainer Explainer) *cobra.Command {
+	f := checkFlags{checkExplanation: checkExplanation{explainer: explainer}}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Send one request to a sidecar and show its decision",
@@ -63,14 +79,21 @@ groups are lists with a + between, exp, nbf and iat are numbers, all else is tex
 a JSON object has any type. It is valid for an hour, and not signed, which a policy
 that verifies it refuses; --claims-key signs it with HS256.
 
+With --explain it also says why: the expressions of the policy that decided, with file
+and line. The policy is read from the admin API, and the same request is decided by it
+here, so it takes the right to read policies. 'understudy explain' does so for a decision
+of a log.
+
 The exit code is 0 if the request is allowed and 3 if it is denied; 1 means
-that there was no answer.`,
+that there was no answer, or no explanation.`,
 		Example: `  understudy check --path /api/orders -H 'authorization: Bearer …'
   understudy check --policy web --method POST --principal spiffe://cluster.local/ns/shop/sa/web
   understudy check --path /api/reports --claims sub=alice,roles=admin
+  understudy check --path /api/reports --claims sub=alice,roles=admin --explain
   understudy check --file request.json -o json`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.client.Attach(cmd)
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
@@ -90,7 +113,12 @@ that there was no answer.`,
 	flags.StringVar(&f.keyFile, "claims-key", "", "a file with the secret that signs the token of --claims with HS256 (default: it is not signed)")
 	flags.StringArrayVar(&f.contextExtension, "context", nil, "a context extension like key=value; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	flags.BoolVar(&f.explain, "explain", false, "say which expressions of the policy decided; needs the admin API")
 	f.transport.bind(flags)
+	f.client.bindAddress(flags)
+	_ = cmd.RegisterFlagCompletionFunc("policy", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return f.client.CompletePolicy(cmd, nil, typed)
+	})
 	command.CompleteOutput(cmd, "text", "json")
 	return cmd
 }
@@ -107,7 +135,7 @@ func (f *checkFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer)
 	if err != nil {
 		return command.Usage(err)
 	}
-	conn, err := f.transport.Dial(f.addr)
+	conn, err := f.dial(f.explain && strings.HasPrefix(f.client.addr, HTTPSScheme))
 	if err != nil {
 		return command.Usage(fmt.Errorf("--addr: %w", err))
 	}
@@ -118,13 +146,30 @@ func (f *checkFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer)
 	if err != nil {
 		return notAsked(f.addr, err)
 	}
-	if err := f.print(stdout, response); err != nil {
+	if err := f.show(ctx, stdout, request, response); err != nil {
 		return err
 	}
 	if codes.Code(response.GetStatus().GetCode()) != codes.OK {
 		return &command.ExitError{Code: command.ExitDenied}
 	}
 	return nil
+}
+
+// show prints the answer, and with --explain why it is so.
+func (f *checkFlags) show(ctx context.Context, w io.Writer, request *authv3.CheckRequest, response *authv3.CheckResponse) error {
+	if !f.explain {
+		return f.print(w, response)
+	}
+	if f.output != "json" {
+		if err := f.print(w, response); err != nil {
+			return err
+		}
+	}
+	why, err := f.explained(ctx, request, response)
+	if err != nil {
+		return fmt.Errorf("--explain: %w", err)
+	}
+	return f.printExplained(w, response, why)
 }
 
 // request makes the CheckRequest of the flags, or reads that of the file.

@@ -120,9 +120,14 @@ const usualAddr = "127.0.0.1:8181"
 
 // BindConnection declares those that say where the API is and how it is used.
 func (c *Client) BindConnection(f *pflag.FlagSet) {
+	c.bindAddress(f)
+	c.transport.bind(f)
+}
+
+// bindAddress is BindConnection without the flags of TLS.
+func (c *Client) bindAddress(f *pflag.FlagSet) {
 	f.StringVar(&c.addr, "admin", command.EnvOr("ADMIN_ADDR", usualAddr), "the admin API: host:port or https://host:port (UNDERSTUDY_ADMIN_ADDR)")
 	f.StringVar(&c.location, "location", command.EnvOr("LOCATION", "projects/default/locations/local"), "the location of short names (UNDERSTUDY_LOCATION)")
-	c.transport.bind(f)
 	c.credentials.Bind(f)
 }
 
