@@ -72,9 +72,7 @@ file makes no sense.`,
 	flags.StringVar(&f.policy, "policy", "", "the policy on the server that decided; by default the one that the log names")
 	command.CompleteOutput(cmd, "text", "json")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json", "rego", "gz")
-	_ = cmd.RegisterFlagCompletionFunc("policy", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return f.client.CompletePolicy(cmd, nil, typed)
-	})
+	f.client.CompletePolicyFlag(cmd, "policy")
 	return cmd
 }
 

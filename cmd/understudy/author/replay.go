@@ -113,6 +113,13 @@ func (f *replayFlags) bind(cmd *cobra.Command) {
 	flags.StringVar(&f.testsFor, "tests-for", string(replay.Live), "whose answers the tests state, live or candidate: with the other one they fail")
 	command.CompleteOutput(cmd, reportview.Formats...)
 	_ = cmd.MarkFlagFilename("tests", "rego")
+	f.client.CompletePolicyFlag(cmd, "policy")
+	for _, side := range []string{"live", "candidate"} {
+		// Its error is that of a flag that does not exist. A file may be meant as well.
+		_ = cmd.RegisterFlagCompletionFunc(side, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return f.client.CompleteSide(cmd, nil, typed)
+		})
+	}
 	_ = cmd.RegisterFlagCompletionFunc("tests-for", cobra.FixedCompletions([]string{"live", "candidate"}, cobra.ShellCompDirectiveNoFileComp))
 }
 

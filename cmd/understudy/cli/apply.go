@@ -25,7 +25,7 @@ import (
 func newApply() *cobra.Command {
 	var file string
 	var o ApplyOptions
-	cmd, _ := newChange(Help{"apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
+	cmd, c := newChange(Help{"apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
 		`The file is the resource as YAML or JSON, as the API has it. A module whose text
 begins with @ is read from the file that it names, relative to the first one.
 
@@ -49,6 +49,9 @@ decides until the file is applied.
 	cmd.Flags().BoolVar(&o.ValidateOnly, "validate-only", false, "check everything and change nothing")
 	// Its error is that of a flag that does not exist.
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	_ = cmd.RegisterFlagCompletionFunc("parent-revision", func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return c.completion("apply NAME REVISION")(cmd, args, typed)
+	})
 	return cmd
 }
 

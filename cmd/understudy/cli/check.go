@@ -116,9 +116,7 @@ that there was no answer, or no explanation.`,
 	flags.BoolVar(&f.explain, "explain", false, "say which expressions of the policy decided; needs the admin API")
 	f.transport.bind(flags)
 	f.client.bindAddress(flags)
-	_ = cmd.RegisterFlagCompletionFunc("policy", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return f.client.CompletePolicy(cmd, nil, typed)
-	})
+	f.client.CompletePolicyFlag(cmd, "policy")
 	command.CompleteOutput(cmd, "text", "json")
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/understudy/command"
 )
 
 // completionTime bounds what pressing a key may take.
@@ -17,40 +18,77 @@ import (
 // A person waits for it without knowing for what, and presses the key again after that.
 const completionTime = 3 * time.Second
 
-// completion completes the first argument of a command, which its use names, and a revision
-// as the second one: with what the admin API has. A server that does not answer completes nothing.
+// argumentLists :: a word in the use of a command → what completes an argument of its kind.
+var argumentLists = map[string][]func(*Client, context.Context) []string{
+	"OPERATION":  {(*Client).operationIDs},
+	"POLICY":     {(*Client).policyIDs},
+	"EXPERIMENT": {(*Client).experimentIDs},
+	"NAME":       {(*Client).policyIDs, (*Client).experimentIDs},
+	"NODE":       {(*Client).nodeIDs},
+	"DATASET":    {(*Client).datasetIDs},
+}
+
+// laterLists are the same for an argument of what the first argument names.
+var laterLists = map[string]func(c *Client, ctx context.Context, first string) []string{
+	"REVISION": (*Client).revisionIDs,
+	"VERSION":  (*Client).versionNumbers,
+}
+
+// completion completes the arguments of a command, which its use names, with what the admin API has. A server that does
+// not answer completes nothing.
 //
 // A shell shows no errors, and waits: so the time is short, and a failure completes
 // nothing.
 func (c *Client) completion(use string) cobra.CompletionFunc {
-	// Two empty words behind it, for a command without arguments.
-	words := append(strings.Fields(use), "", "")
-	first, second := strings.Trim(words[1], "[]."), strings.Trim(words[2], "[].")
+	words := strings.Fields(use)[1:]
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		// Only revisions complete a second argument: those of the policy that is the first one.
-		revision := len(args) == 1 && second == "REVISION"
 		// Files are never completed in place of names: a file of that name would be a surprise.
-		if len(args) > 0 && !revision || c.Connect() != nil {
+		word := wordAt(words, len(args))
+		lists, later := argumentLists[word], laterLists[word]
+		if len(args) == 0 {
+			later = nil
+		}
+		if lists == nil && later == nil || c.Connect() != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer func() { _ = c.Conn.Close() }()
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 		defer cancel()
-		if revision {
-			return c.revisionIDs(ctx, args[0]), cobra.ShellCompDirectiveNoFileComp
+		if later != nil {
+			return later(c, ctx, args[0]), cobra.ShellCompDirectiveNoFileComp
 		}
 		var names []string
-		if first == "OPERATION" {
-			names = c.operationIDs(ctx)
-		}
-		if first == "NAME" || first == "POLICY" {
-			names = append(names, c.policyIDs(ctx)...)
-		}
-		if first == "NAME" || first == "EXPERIMENT" {
-			names = append(names, c.experimentIDs(ctx)...)
+		for _, list := range lists {
+			names = append(names, list(c, ctx)...)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// wordAt returns what the use of a command calls the argument with an index; empty if there is none. A word with dots
+// stands for any number of arguments.
+func wordAt(words []string, index int) string {
+	if index >= len(words) {
+		index = len(words) - 1
+		if index < 0 || !strings.Contains(words[index], "...") {
+			return ""
+		}
+	}
+	return strings.Trim(words[index], "[].")
+}
+
+// completeFlag completes the value of a flag as an argument of a kind.
+func (c *Client) completeFlag(cmd *cobra.Command, flag command.FlagValue) {
+	complete := c.completion("command " + flag.Value)
+	// Its error is that of a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc(flag.Flag, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return complete(cmd, nil, typed)
+	})
+}
+
+// CompletePolicyFlag completes a flag with policies.
+func (c *Client) CompletePolicyFlag(cmd *cobra.Command, flag string) {
+	c.completeFlag(cmd, command.FlagValue{Flag: flag, Value: "POLICY"})
 }
 
 // CompletePolicy completes the first argument with policies.
@@ -120,4 +158,43 @@ func (c *Client) experimentIDs(ctx context.Context) []string {
 		ids = append(ids, c.short(e.Name))
 	}
 	return ids
+}
+
+// nodeIDs are the sidecars of the location.
+func (c *Client) nodeIDs(ctx context.Context) []string {
+	all, err := c.policies.ListNodes(ctx, &adminpb.ListNodesRequest{Parent: c.location, PageSize: 1000})
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, n := range all.Nodes {
+		ids = append(ids, authz.ResourceName(n.Name).ID())
+	}
+	return ids
+}
+
+// datasetIDs are the datasets of the location.
+func (c *Client) datasetIDs(ctx context.Context) []string {
+	all, err := c.datasets.ListDatasets(ctx, &adminpb.ListDatasetsRequest{Parent: c.location, PageSize: 1000})
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, d := range all.Datasets {
+		ids = append(ids, authz.ResourceName(d.Name).ID())
+	}
+	return ids
+}
+
+// versionNumbers are the versions of a dataset.
+func (c *Client) versionNumbers(ctx context.Context, dataset string) []string {
+	all, err := c.datasets.ListDatasetVersions(ctx, &adminpb.ListDatasetVersionsRequest{Parent: c.dataset(dataset), PageSize: 1000})
+	if err != nil {
+		return nil
+	}
+	var numbers []string
+	for _, v := range all.DatasetVersions {
+		numbers = append(numbers, authz.ResourceName(v.Name).ID())
+	}
+	return numbers
 }

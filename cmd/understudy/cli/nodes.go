@@ -20,7 +20,7 @@ import (
 // an hour.
 func newNodes() *cobra.Command {
 	var policy, filter string
-	cmd, _ := NewCommand(Help{"nodes [NODE]", "List the sidecars of a location, or show one as JSON",
+	cmd, c := NewCommand(Help{"nodes [NODE]", "List the sidecars of a location, or show one as JSON",
 		`SEEN is the time since a sidecar last reported; it does so every two seconds. One
 that is silent for ten no longer counts, and after an hour it is forgotten.`},
 		cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
@@ -39,6 +39,7 @@ that is silent for ten no longer counts, and after an hour it is forgotten.`},
 		})
 	cmd.Flags().StringVar(&policy, "policy", "", "only those that enforce this policy")
 	cmd.Flags().StringVar(&filter, "filter", "", "an AIP-160 filter, such as 'error:*'")
+	c.CompletePolicyFlag(cmd, "policy")
 	return cmd
 }
 
