@@ -23,8 +23,8 @@ LONGEST = ./cmd/docs ./cmd/understudy/... ./admin ./admin/redisstore ./authz/reh
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build bin/understudy
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/understudy ./cmd/understudy
+build: ## Build bin/understudy; with an empty cache of Go it takes minutes, and prints each package
+	go build -v -trimpath -ldflags '$(LDFLAGS)' -o bin/understudy ./cmd/understudy
 
 demo: build ## See the whole of it in ten seconds
 	@bin/understudy demo

@@ -76,8 +76,8 @@ file makes no sense.`,
 	return cmd
 }
 
-// run finds the decision and explains it.
-func (f *explainFlags) run(ctx context.Context, decisionID string, names []string) error {
+// validate returns the error of flags that make no sense.
+func (f *explainFlags) validate() error {
 	switch {
 	case !command.OneOf(f.client.Output, "text", "json"):
 		return command.Usage(errors.New("--output: it is text or json"))
@@ -86,9 +86,14 @@ func (f *explainFlags) run(ctx context.Context, decisionID string, names []strin
 	case f.file == "-":
 		return command.Usage(errors.New("-f: standard input can only be the log"))
 	}
+	return nil
+}
+
+// find returns the decision with an ID in the files.
+func (f *explainFlags) find(ctx context.Context, decisionID string, names []string) (*replay.Recorded, error) {
 	files, err := recordings(names, f.client.In)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var logs []replay.File
 	for _, l := range files {
@@ -96,8 +101,17 @@ func (f *explainFlags) run(ctx context.Context, decisionID string, names []strin
 	}
 	recorded, err := replay.Find(ctx, logs, decisionID)
 	if errors.Is(err, replay.ErrNoDecision) {
-		return fmt.Errorf("there is no decision %s in %s; with --decision-log-sample a log has only a part of the allowed ones", decisionID, strings.Join(names, ", "))
+		return nil, fmt.Errorf("there is no decision %s in %s; with --decision-log-sample a log has only a part of the allowed ones", decisionID, strings.Join(names, ", "))
 	}
+	return recorded, err
+}
+
+// run finds the decision and explains it.
+func (f *explainFlags) run(ctx context.Context, decisionID string, names []string) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	recorded, err := f.find(ctx, decisionID, names)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -73,6 +74,9 @@ func (c *Client) apply(ctx context.Context, name, file string, o ApplyOptions) e
 func readResource(file string, in io.Reader) (*resourcefile.Resource, error) {
 	if file == "" {
 		return nil, command.Usage(errors.New("--file is required: it has the resource as YAML or JSON; - is standard input"))
+	}
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return nil, command.Usage(fmt.Errorf("--file: %[1]s is a folder: `understudy import %[1]s` makes a policy of one with Rego and data", file))
 	}
 	text, err := command.ReadFile(file, in)
 	if err != nil {

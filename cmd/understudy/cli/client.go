@@ -55,6 +55,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"cloud.google.com/go/iam/apiv1/iampb"
@@ -222,6 +223,9 @@ func newChange(help Help, args cobra.PositionalArgs, do func(*Client, context.Co
 	return cmd, c
 }
 
+// locationForm is the form of a location. The server checks the IDs in it.
+var locationForm = regexp.MustCompile(`^projects/[^/]+/locations/[^/]+$`)
+
 // maxMessage is the largest answer that the client takes, in bytes: the largest policy
 // that a server can be configured to take, and what stands around it.
 const maxMessage = 65 << 20
@@ -229,6 +233,9 @@ const maxMessage = 65 << 20
 // Connect prepares the connection; the first call opens it. Its error is one of flags. The
 // bounds on messages are above those of any server: what a server stores can be shown.
 func (c *Client) Connect() error {
+	if !locationForm.MatchString(c.location) {
+		return fmt.Errorf("--location %q: it is projects/PROJECT/locations/LOCATION", c.location)
+	}
 	var err error
 	if c.token, err = c.credentials.Read(c.addr); err != nil {
 		return err

@@ -170,6 +170,9 @@ func (c *Client) listPolicies(ctx context.Context, f listFlags) error {
 		return c.print(&adminpb.ListPoliciesResponse{Policies: policies, Unreachable: unreadable})
 	}
 	c.unreadable(unreadable)
+	if len(policies)+len(unreadable) == 0 {
+		c.noteEmpty(ctx, c.location)
+	}
 	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "POLICY\tRULES\tETAG\tUPDATED\tRECONCILING")
 	for _, p := range policies {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
 )
 
 // NewHealth is the health check of a container: its image has no shell and no curl.
@@ -20,7 +22,7 @@ import (
 // It asks /readyz and not /livez: an orchestrator that restarts what is not ready yet would do so for
 // ever while the store is away.
 func NewHealth() *cobra.Command {
-	var addr string
+	var addr, output string
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",
@@ -31,13 +33,18 @@ What is wrong with policies of a server that is ready is printed too. A containe
   HEALTHCHECK CMD ["/understudy", "health"]`,
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !command.OneOf(output, "text", "json") {
+				return command.Usage(errors.New("--output: it is text or json"))
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return checkHealth(ctx, addr, cmd.OutOrStdout())
+			return checkHealth(ctx, addr, healthOutput{cmd.OutOrStdout(), output == "json"})
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", command.EnvOr("HEALTH_ADDR", "127.0.0.1:8282"), "the server's health port, --health-addr (UNDERSTUDY_HEALTH_ADDR)")
 	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "how long to wait for the answer")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or json: the answer of /readyz")
+	command.CompleteOutput(cmd, "text", "json")
 	return cmd
 }
 
@@ -108,6 +115,12 @@ func HealthRequest(ctx context.Context, addr command.FlagValue, path string) (*h
 	return request, nil
 }
 
+// healthOutput is where the answer is written, and whether as JSON.
+type healthOutput struct {
+	to   io.Writer
+	json bool
+}
+
 // maxReadiness bounds the answer of /readyz, in bytes.
 const maxReadiness = 64 << 10
 
@@ -115,7 +128,7 @@ const maxReadiness = 64 << 10
 // for unhealthy: not ready, not there, or something else that listens there.
 //
 // It asks once and repeats nothing: a container's health check has an interval of its own.
-func checkHealth(ctx context.Context, addr string, out io.Writer) error {
+func checkHealth(ctx context.Context, addr string, out healthOutput) error {
 	request, err := HealthRequest(ctx, command.FlagValue{Flag: "addr", Value: addr}, "/readyz")
 	if err != nil {
 		return err
@@ -126,12 +139,21 @@ func checkHealth(ctx context.Context, addr string, out io.Writer) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	var r readyAnswer
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxReadiness)).Decode(&r); err != nil {
+	var answer json.RawMessage
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxReadiness)).Decode(&answer); err != nil || json.Unmarshal(answer, &r) != nil {
 		return fmt.Errorf("what answers at %s has no /readyz of understudy: it says %s", addr, response.Status)
+	}
+	if out.json {
+		if err := terminal.WriteValue(out.to, answer); err != nil {
+			return err
+		}
 	}
 	if response.StatusCode != http.StatusOK || !r.Ready {
 		return fmt.Errorf("not ready: %s", r.Reason)
 	}
-	_, err = fmt.Fprintln(out, strings.Join(append([]string{"ready"}, r.notes()...), "\n"))
+	if out.json {
+		return nil
+	}
+	_, err = fmt.Fprintln(out.to, strings.Join(append([]string{"ready"}, r.notes()...), "\n"))
 	return err
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,8 +20,23 @@ func TestHealthSaysWhatIsMissing(t *testing.T) {
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
 		var out bytes.Buffer
-		if err := checkHealth(t.Context(), strings.TrimPrefix(server.URL, "http://"), &out); err != nil || out.String() != want {
+		if err := checkHealth(t.Context(), strings.TrimPrefix(server.URL, "http://"), healthOutput{to: &out}); err != nil || out.String() != want {
 			t.Errorf("%s: got %q, %v; want %q", answer, out.String(), err, want)
+		}
+		server.Close()
+	}
+}
+
+// TestHealthAsJSON prints the answer whole, also of a server that is not ready.
+func TestHealthAsJSON(t *testing.T) {
+	for answer, ready := range map[string]bool{`{"ready": true, "other": 1}`: true, `{"ready": false, "reason": "no policies"}`: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
+		var out, want bytes.Buffer
+		if err := json.Indent(&want, []byte(answer+"\n"), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkHealth(t.Context(), strings.TrimPrefix(server.URL, "http://"), healthOutput{&out, true}); (err == nil) != ready || out.String() != want.String() {
+			t.Errorf("%s: got %q, %v", answer, out.String(), err)
 		}
 		server.Close()
 	}

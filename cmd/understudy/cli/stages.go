@@ -57,7 +57,27 @@ func (c *Client) setNext(ctx context.Context, location []string) error {
 	updated, err := c.policies.UpdateConfig(ctx, &adminpb.UpdateConfigRequest{
 		Config: config, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"next_location"}},
 	})
-	return c.showConfig(updated, err)
+	if err := c.showConfig(updated, err); err != nil {
+		return err
+	}
+	c.noteEmpty(ctx, updated.NextLocation)
+	return nil
+}
+
+// noteEmpty notes that a location has neither policies nor sidecars, as one has whose name is mistyped. Locations are not
+// created: any name is one.
+func (c *Client) noteEmpty(ctx context.Context, location string) {
+	if location == "" {
+		return
+	}
+	policies, err := c.policies.ListPolicies(ctx, &adminpb.ListPoliciesRequest{Parent: location, PageSize: 1})
+	if err != nil || len(policies.Policies)+len(policies.Unreachable) > 0 {
+		return
+	}
+	nodes, err := c.policies.ListNodes(ctx, &adminpb.ListNodesRequest{Parent: location, PageSize: 1})
+	if err == nil && len(nodes.Nodes) == 0 {
+		c.note("%s has neither policies nor sidecars; if that is unexpected, look at its name", location)
+	}
 }
 
 // showConfig prints a config that was read or changed.
@@ -70,12 +90,12 @@ func (c *Client) showConfig(config *adminpb.Config, err error) error {
 	if c.Output == "json" {
 		return c.print(config)
 	}
-	next := config.NextLocation
-	if next == "" {
-		next = "nowhere; see `understudy next --help`"
-	}
 	location := strings.TrimSuffix(config.Name, "/config")
-	_, err = fmt.Fprintf(c.Out, "policies of %s are promoted to %s\n", location, next)
+	if config.NextLocation == "" {
+		_, err = fmt.Fprintf(c.Out, "policies of %s are not promoted: no next location is set; `understudy next LOCATION` sets it\n", location)
+	} else {
+		_, err = fmt.Fprintf(c.Out, "policies of %s are promoted to %s\n", location, config.NextLocation)
+	}
 	if required := report.Format(config.CommitRequirements); required != "" && err == nil {
 		_, err = fmt.Fprintf(c.Out, "commits in it require %s\n", required)
 	}
