@@ -210,7 +210,7 @@ func TestRoutesChoosePolicies(t *testing.T) {
 			chosen[r.GetMatch().GetPrefix()] = policy
 		}
 	}
-	if want := map[string]string{"/internal/": "internal", "/uploads/": "uploads"}; !maps.Equal(chosen, want) {
+	if want := map[string]string{"/billing/": "billing", "/uploads/": "uploads"}; !maps.Equal(chosen, want) {
 		t.Errorf("policies are chosen for %v; want %v", chosen, want)
 	}
 }

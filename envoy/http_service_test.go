@@ -41,7 +41,7 @@ func TestTheHTTPServiceAsksUnderAPrefix(t *testing.T) {
 			t.Errorf("%s: the cluster %q is asked", s.GetPathPrefix(), s.GetServerUri().GetCluster())
 		}
 	}
-	if want := []string{"/envoy", "/envoy@internal"}; !slices.Equal(prefixes, want) {
+	if want := []string{"/envoy", "/envoy@billing"}; !slices.Equal(prefixes, want) {
 		t.Errorf("the prefixes are %v; want %v", prefixes, want)
 	}
 	if filter.GetFailureModeAllow() || filter.GetStatusOnError().GetCode() != typev3.StatusCode_ServiceUnavailable || filter.GetClearRouteCache() {

@@ -61,7 +61,7 @@ var observedRequests = []struct {
 	{"GET", "/unknown", nil, nil},
 	{"GET", "/large", nil, nil},
 	{"GET", "/broken", nil, nil},
-	{"GET", "/internal/x", nil, nil},
+	{"GET", "/billing/x", nil, nil},
 	{"GET", "/public/../private/x", nil, nil},
 	{"GET", "/x?a=%zz", nil, nil},
 	{"POST", "/orders", []byte(`{"amount": 5}`), []string{"content-type: application/json"}},
@@ -158,7 +158,7 @@ func TestDecisionsAreCompared(t *testing.T) {
 		"/private/1":  "ALLOW ext_authz_denied",
 		"/login":      "ALLOW ext_authz_denied",
 		"/edited/1":   "DENY via_upstream",
-		"/internal/1": "DENY ext_authz_denied", // there is no such policy
+		"/billing/1": "DENY ext_authz_denied", // there is no such policy
 	}
 	var differ []string
 	for path, decisions := range asked {

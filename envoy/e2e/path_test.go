@@ -8,43 +8,43 @@ import (
 )
 
 // spellings are ways to write a path that some server, somewhere, reads as
-// /internal/stock.
+// /billing/stock.
 var spellings = []string{
-	"/public/../internal/stock",
-	"/public/./../internal/stock",
-	"/public/x/../../internal/stock",
-	"/public/%2e%2e/internal/stock",
-	"/public/%2E%2E/internal/stock",
-	"/public/.%2e/internal/stock",
-	"/public/%2e./internal/stock",
-	"/public%2f..%2finternal/stock",
-	"/public%2F..%2Finternal/stock",
-	"/public/..%2finternal/stock",
-	"/public%2f../internal/stock",
-	"/public//../internal/stock",
-	"/public/..//internal/stock",
-	"//public/../internal/stock",
-	"/public/..;/internal/stock",
-	"/public/..;x=y/internal/stock",
-	`/public\..\internal\stock`,
-	"/public/..%5cinternal%5cstock",
-	"/public/..%5Cinternal/stock",
-	"/public/%252e%252e/internal/stock",
-	"/public/..%252finternal/stock",
-	"/public/%c0%ae%c0%ae/internal/stock",
-	"//internal/stock",
-	"/%2finternal/stock",
-	"/%2Finternal/stock",
-	"/./internal/stock",
-	"/%2e/internal/stock",
+	"/public/../billing/stock",
+	"/public/./../billing/stock",
+	"/public/x/../../billing/stock",
+	"/public/%2e%2e/billing/stock",
+	"/public/%2E%2E/billing/stock",
+	"/public/.%2e/billing/stock",
+	"/public/%2e./billing/stock",
+	"/public%2f..%2fbilling/stock",
+	"/public%2F..%2Fbilling/stock",
+	"/public/..%2fbilling/stock",
+	"/public%2f../billing/stock",
+	"/public//../billing/stock",
+	"/public/..//billing/stock",
+	"//public/../billing/stock",
+	"/public/..;/billing/stock",
+	"/public/..;x=y/billing/stock",
+	`/public\..\billing\stock`,
+	"/public/..%5cbilling%5cstock",
+	"/public/..%5Cbilling/stock",
+	"/public/%252e%252e/billing/stock",
+	"/public/..%252fbilling/stock",
+	"/public/%c0%ae%c0%ae/billing/stock",
+	"//billing/stock",
+	"/%2fbilling/stock",
+	"/%2Fbilling/stock",
+	"/./billing/stock",
+	"/%2e/billing/stock",
 	"/%69nternal/stock",
-	"/internal%2fstock",
-	"/internal//stock",
-	"/public/../../../internal/stock",
-	"/public/..?/internal/stock",
-	"/public#/../internal/stock",
-	"http://shop.example/public/../internal/stock",
-	"http://shop.example//internal/stock",
+	"/billing%2fstock",
+	"/billing//stock",
+	"/public/../../../billing/stock",
+	"/public/..?/billing/stock",
+	"/public#/../billing/stock",
+	"http://shop.example/public/../billing/stock",
+	"http://shop.example//billing/stock",
 }
 
 // segments reads a path as an upstream might: decoding once, taking backslashes for
@@ -70,12 +70,12 @@ func segments(path string) (out []string) {
 }
 
 // TestPaths: no spelling leads to a path that was not decided. The sidecar's own policy
-// allows /public alone; that of /internal/ allows nobody.
+// allows /public alone; that of /billing/ allows nobody.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t)
 	s.apply(t, "web", "testdata/web.rego")
-	s.apply(t, "internal", "testdata/nobody.rego")
+	s.apply(t, "billing", "testdata/nobody.rego")
 	e := newEnvoy(t, shipped(t, "envoy.yaml").local(t, newUpstream(t)).move(t, "understudy", 9191, s.listening.Authz))
 	reached := 0
 	for _, spelling := range spellings {

@@ -181,7 +181,7 @@ func TestRoutes(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t)
 	s.apply(t, "web", "testdata/web.rego")
-	s.apply(t, "internal", "testdata/other.rego")
+	s.apply(t, "billing", "testdata/other.rego")
 	s.apply(t, "uploads", "testdata/other.rego")
 	e := newEnvoy(t, shipped(t, "envoy.yaml").local(t, newUpstream(t)).move(t, "understudy", 9191, s.listening.Authz))
 	large := []byte(strings.Repeat("x", 1<<20))
@@ -193,7 +193,7 @@ func TestRoutes(t *testing.T) {
 	}{
 		{"GET", "/public/x", nil, 200, ""},
 		{"GET", "/private/x", nil, 403, ""},
-		{"GET", "/internal/x", nil, 200, "the other one"},
+		{"GET", "/billing/x", nil, 200, "the other one"},
 		{"POST", "/uploads/x", large, 200, "the other one"},
 		{"POST", "/public/x", large, 200, ""},
 		{"GET", "/healthz", nil, 200, ""},

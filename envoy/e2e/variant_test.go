@@ -64,7 +64,7 @@ func TestHTTPService(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t, "--http-authz-addr", fixedAddress(t))
 	s.apply(t, "web", "testdata/web.rego")
-	s.apply(t, "internal", "testdata/nobody.rego")
+	s.apply(t, "billing", "testdata/nobody.rego")
 	_, health := split(t, s.listening.Health)
 	c := shipped(t, "http_service.yaml").local(t, newUpstream(t)).move(t, "understudy", 9193, s.listening.HTTPAuthz)
 	every(c.tree, func(n node) {
@@ -74,7 +74,7 @@ func TestHTTPService(t *testing.T) {
 	})
 	e := newEnvoy(t, c)
 	decidesByPolicy(t, e.at["ingress"])
-	if a := ask(t, e.at["ingress"], "GET", "/internal/x", nil); a.status != 403 {
+	if a := ask(t, e.at["ingress"], "GET", "/billing/x", nil); a.status != 403 {
 		t.Errorf("the policy of a route: got %d", a.status)
 	}
 	if a := ask(t, e.at["ingress"], "GET", "/login", nil); a.status != 302 || a.header.Get("Location") != "https://login.example/" {
