@@ -154,10 +154,10 @@ func TestDecisionsAreCompared(t *testing.T) {
 	t.Parallel()
 	b := newObserved(t)
 	asked := map[string]string{
-		"/public/1":   "DENY via_upstream",
-		"/private/1":  "ALLOW ext_authz_denied",
-		"/login":      "ALLOW ext_authz_denied",
-		"/edited/1":   "DENY via_upstream",
+		"/public/1":  "DENY via_upstream",
+		"/private/1": "ALLOW ext_authz_denied",
+		"/login":     "ALLOW ext_authz_denied",
+		"/edited/1":  "DENY via_upstream",
 		"/billing/1": "DENY ext_authz_denied", // there is no such policy
 	}
 	var differ []string
