@@ -62,7 +62,7 @@ test-clients: build ## Run a policy's life with generated clients; says how to g
 	@.ci/clients/run
 
 test-bench: build ## Test that the benchmark measures what it says
-	UNDERSTUDY=$(CURDIR)/bin/understudy go -C cmd/authzbench test -timeout 15m ./...
+	UNDERSTUDY=$(CURDIR)/bin/understudy go -C cmd/authzbench test -timeout 15m -count=1 ./...
 
 race: ## Run the tests under the race detector; PACKAGES=... for some
 	@.ci/race $(or $(PACKAGES),all)

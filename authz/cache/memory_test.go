@@ -26,10 +26,9 @@ var echoes = map[string]string{
 // TestDistinctDecisionsStayWithinTheirBytes: a caller whose every request has a decision of its own
 // cannot make a policy take more memory than its cache may have.
 func TestDistinctDecisionsStayWithinTheirBytes(t *testing.T) {
-	const size = 2048
-	lengths := []int{6, 100, 1700, 3500}
+	size, lengths := 2048, []int{6, 100, 1700, 3500}
 	if testing.Short() {
-		lengths = []int{6, 3500}
+		size, lengths = 512, []int{6, 3500}
 	}
 	for name, rule := range echoes {
 		for _, bytes := range lengths {

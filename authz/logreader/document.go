@@ -6,7 +6,7 @@ import (
 	"iter"
 )
 
-// Document is one JSON value as it was written. All documents of this package are valid: what
+// Document is one JSON value as it was written, without blanks around it. All documents of this package are valid: what
 // looks into them need not check that. Nil is no document.
 type Document []byte
 

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
@@ -14,11 +15,12 @@ import (
 func FuzzInput(f *testing.F) {
 	f.Add([]byte(`{"a":[1,-2,1.50,1e3,"\u00e9\"",true,false,null,{},[]],"b":{"c":"d","c":1},"":12345678901234567890}`))
 	f.Add([]byte(`["\ud800", "` + "\xff" + `"]`))
+	f.Add([]byte("\"\" "))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if !json.Valid(text) {
 			return
 		}
-		d := logreader.Document(text)
+		d := logreader.Document(bytes.TrimSpace(text))
 		document, err := d.Value()
 		if err != nil {
 			return
