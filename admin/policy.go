@@ -79,7 +79,7 @@ func (s *Server) UpdatePolicy(
 		if stored.Damage != nil {
 			return s.damagedPolicyUpdate(ctx, stored, r.GetPolicy(), mask)
 		}
-		return s.policyUpdate(ctx, stored, r.GetPolicy(), mask)
+		return s.policyUpdate(ctx, stored, r, mask)
 	})
 }
 
@@ -270,12 +270,13 @@ func (s *Server) creationByUpdate(
 	return s.creation(ctx, newPolicy{VerbUpdate, name, r.GetPolicy()}, stored, r.GetValidateOnly())
 }
 
-// policyUpdate works out the update of a policy that is there.
+// policyUpdate works out the update of a policy that is there. A deleted one is restored by it, if the
+// caller says so.
 func (s *Server) policyUpdate(
-	ctx context.Context, stored StoredPolicy, given *adminpb.Policy, mask aip.Mask,
+	ctx context.Context, stored StoredPolicy, r *adminpb.UpdatePolicyRequest, mask aip.Mask,
 ) (*Change, error) {
-	name := stored.Record.Key
-	if !stored.Live() {
+	name, given, deleted := stored.Record.Key, r.GetPolicy(), !stored.Live()
+	if deleted && !r.GetUndelete() {
 		return nil, policyDeleted(name)
 	}
 	if err := matchEtag(name, given.GetEtag(), stored.Policy.Etag); err != nil {
@@ -288,14 +289,19 @@ func (s *Server) policyUpdate(
 	if err := s.ValidatePolicy(ctx, "policy", policy, stored.Policy); err != nil {
 		return nil, err
 	}
-	if proto.Equal(content.OfPolicy(policy), content.OfPolicy(stored.Policy)) {
+	if !deleted && proto.Equal(content.OfPolicy(policy), content.OfPolicy(stored.Policy)) {
 		return UnchangedResource(VerbUpdate, stored.Record, stored.Policy), nil
 	}
+	policy.DeleteTime, policy.PurgeTime = nil, nil
 	policy.UpdateTime = timestamppb.New(s.now())
 	if err := NameContent(policy, ""); err != nil {
 		return nil, err
 	}
-	return s.policyReplacement(ctx, activation{verb: VerbUpdate}, stored, policy)
+	c, err := s.policyReplacement(ctx, activation{verb: VerbUpdate}, stored, policy)
+	if err == nil && deleted {
+		c.Writes = append(UndeletionWrites(name), c.Writes...)
+	}
+	return c, err
 }
 
 // NewContent is content that is to become live.

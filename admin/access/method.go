@@ -45,7 +45,7 @@ var needs = map[string]Need{
 	preview + "GetPolicy":                    {Permission: PoliciesGet, Field: "name"},
 	preview + "ListPolicies":                 {Permission: PoliciesList, Field: "parent"},
 	preview + "CreatePolicy":                 {Permission: PoliciesCreate, Field: "parent", Audited: true, Creates: "policies/policy_id"},
-	preview + "UpdatePolicy":                 {Permission: PoliciesUpdate, Field: "policy.name", Audited: true}, // also with allow_missing (AIP-134)
+	preview + "UpdatePolicy":                 {Permission: PoliciesUpdate, Field: "policy.name", Audited: true}, // also with allow_missing (AIP-134) and undelete: who may update may create and undelete
 	preview + "DeletePolicy":                 {Permission: PoliciesDelete, Field: "name", Audited: true},
 	preview + "UndeletePolicy":               {Permission: PoliciesUndelete, Field: "name", Audited: true},
 	preview + "RollbackPolicy":               {Permission: PoliciesRollback, Field: "name", Audited: true},

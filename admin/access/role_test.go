@@ -30,3 +30,12 @@ func TestExperimentersNeverChangeWhatIsEnforced(t *testing.T) {
 		t.Error("a role that does not exist has a permission")
 	}
 }
+
+// An update of a policy may also create it, or undelete it.
+func TestWhoMayUpdateAPolicyMayCreateAndUndeleteIt(t *testing.T) {
+	for _, role := range Roles() {
+		if may := role.Has(PoliciesUpdate); role.Has(PoliciesCreate) != may || role.Has(PoliciesUndelete) != may {
+			t.Errorf("%s has only some of the permissions", role)
+		}
+	}
+}

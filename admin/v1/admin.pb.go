@@ -2465,7 +2465,10 @@ type UpdatePolicyRequest struct {
 	// Optional. Create the policy if it does not exist.
 	AllowMissing bool `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
 	// Optional. Validate only.
-	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Optional. If the policy is deleted, restore it and update it, in one step. What of it is not
+	// updated is as it was when it was deleted.
+	Undelete      bool `protobuf:"varint,5,opt,name=undelete,proto3" json:"undelete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2524,6 +2527,13 @@ func (x *UpdatePolicyRequest) GetAllowMissing() bool {
 func (x *UpdatePolicyRequest) GetValidateOnly() bool {
 	if x != nil {
 		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *UpdatePolicyRequest) GetUndelete() bool {
+	if x != nil {
+		return x.Undelete
 	}
 	return false
 }
@@ -8691,13 +8701,14 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x06parent\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\x12\x1aunderstudy.internal/PolicyR\x06parent\x12 \n" +
 	"\tpolicy_id\x18\x02 \x01(\tB\x03\xe0A\x02R\bpolicyId\x128\n" +
 	"\x06policy\x18\x03 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x02R\x06policy\x12(\n" +
-	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xe5\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x86\x02\n" +
 	"\x13UpdatePolicyRequest\x128\n" +
 	"\x06policy\x18\x01 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x02R\x06policy\x12@\n" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskB\x03\xe0A\x01R\n" +
 	"updateMask\x12(\n" +
 	"\rallow_missing\x18\x03 \x01(\bB\x03\xe0A\x01R\fallowMissing\x12(\n" +
-	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xba\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\x1f\n" +
+	"\bundelete\x18\x05 \x01(\bB\x03\xe0A\x01R\bundelete\"\xba\x01\n" +
 	"\x13DeletePolicyRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\n" +
 	"\x1aunderstudy.internal/PolicyR\x04name\x12\x17\n" +

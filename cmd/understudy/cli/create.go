@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -10,7 +11,6 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -71,32 +71,16 @@ func (c *Client) withoutParent(experiment string, err error) error {
 		status.Convert(err).Message(), c.short(policy))}
 }
 
-// replaceDeleted applies a file to a policy that is deleted: it restores the policy, and updates it.
-//
-// The API does this in two steps. Sidecars may enforce the former content in between.
+// replaceDeleted applies a file to a policy that is deleted: it restores the policy and updates it, in one step.
 func (c *Client) replaceDeleted(
 	ctx context.Context, deleted *adminpb.Policy, r *adminpb.UpdatePolicyRequest, o ApplyOptions,
 ) (before existingResource, op *longrunningpb.Operation, err error) {
 	before = existingResource{etag: deleted.Etag, undeleted: true}
-	name := c.short(deleted.Name)
 	if !o.Undelete {
 		return before, nil, fmt.Errorf("nothing was changed: the policy %s was deleted at %s; --undelete restores it and applies the file to it",
-			name, terminal.When(deleted.DeleteTime))
+			c.short(deleted.Name), terminal.When(deleted.DeleteTime))
 	}
-	if r.Policy.Etag == "" {
-		r.Policy.Etag = deleted.Etag
-	}
-	// An update of a deleted policy cannot be validated by the API, and a policy with a mistake must not be restored for it.
-	if _, err := authz.Compile(ctx, r.Policy); err != nil {
-		return before, nil, command.Usage(fmt.Errorf("nothing was changed: %w", err))
-	}
-	op, err = c.policies.UndeletePolicy(ctx, &adminpb.UndeletePolicyRequest{Name: deleted.Name, Etag: r.Policy.Etag, ValidateOnly: o.ValidateOnly})
-	if err != nil || o.ValidateOnly {
-		return before, op, err
-	}
-	// The etag is the hash of the content, which the undelete leaves as it is.
-	if op, err = c.policies.UpdatePolicy(ctx, r); err != nil {
-		err = fmt.Errorf("the policy %[1]s was restored with the content that it had, but not updated; `understudy delete %[1]s` deletes it again: %[2]w", name, err)
-	}
+	r.Policy.Etag, r.Undelete = cmp.Or(r.Policy.Etag, deleted.Etag), true
+	op, err = c.policies.UpdatePolicy(ctx, r)
 	return before, op, err
 }
