@@ -39,8 +39,7 @@ rollback or a promotion, may have a change that the file does not have. It is re
 after a question on a terminal; in a script with --force, or with --parent-revision (or
 parent_revision: in the file) if the file was made from it.
 
-A policy that is deleted is restored only with --undelete, in two steps: what it was
-decides until the file is applied.
+A policy that is deleted is restored only with --undelete, and by the same change.
 ` + nameHelp + "\n" + configHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			return c.apply(ctx, c.Name(args[0]), file, o)
