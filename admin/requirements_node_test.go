@@ -66,7 +66,7 @@ func (r *row) startNode(name string) {
 	}
 	records, flush := r.newProvider()
 	sidecar, err := sidecar.New(sidecar.Config{
-		Feed: r.store, Location: r.locationOf(name), Policy: "web", Node: lastSegment(r.nodeName(name)),
+		Feed: r.store, Scope: authz.Scope{Location: r.locationOf(name)}, Policy: "web", Node: lastSegment(r.nodeName(name)),
 		Experiments: sidecar.Experiments{
 			Recorder: rehearsal.NewRecorder(records, rehearsal.PreviewLog{}), Rehearsal: supervisortest.New(r.T),
 		},
@@ -104,7 +104,7 @@ func (r *row) unreported(name string) string {
 
 // head is the sequence of a location's last change.
 func (r *row) head(location authz.Location) int64 {
-	update, err := r.store.Load(r.Context(), location)
+	update, err := r.store.Load(r.Context(), authz.Scope{Location: location})
 	if err != nil {
 		r.fatalf("loading the location: %v", err)
 	}

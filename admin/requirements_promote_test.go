@@ -304,7 +304,7 @@ func (r *row) promotedPair() pair {
 // loadedPair reads the pair as a sidecar of the next location does.
 func (r *row) loadedPair() pair {
 	l2 := r.locationOf("@l2")
-	update, err := r.store.Load(r.Context(), l2)
+	update, err := r.store.Load(r.Context(), authz.Scope{Location: l2})
 	if err != nil {
 		r.Errorf("loading: %v", err)
 		return pair{}

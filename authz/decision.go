@@ -277,6 +277,9 @@ const (
 	FailureRehearsal Failure = "REHEARSAL_PROCESS"
 	// FailureNotReady: the sidecar has not loaded any policy yet.
 	FailureNotReady Failure = "NOT_READY"
+	// FailureNotFollowed: the request names a policy that this sidecar does not follow, though
+	// others may.
+	FailureNotFollowed Failure = "POLICY_NOT_FOLLOWED"
 )
 
 // Result returns ALLOW, DENY or, for a failure, ERROR; CANCELLED if the caller did not

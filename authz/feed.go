@@ -60,16 +60,16 @@ var ErrTrimmed = errors.New("the changes after this cursor are no longer kept")
 // be reached: the caller keeps what it has and tries again. A record that cannot be
 // decoded is no error: it is the failure of its policy alone.
 type Feed interface {
-	// Load returns every policy and every dataset of a location, read at one instant: no
-	// commit is seen by half. A policy that is soft-deleted is there with a nil Policy: that
+	// Load returns every policy of a scope and every dataset of its location, read at one
+	// instant: no commit is seen by half. A policy that is soft-deleted is there with a nil Policy: that
 	// distinguishes a deletion from a policy that the store has lost.
-	Load(ctx context.Context, location Location) (Update, error)
+	Load(ctx context.Context, of Scope) (Update, error)
 
-	// Next waits until there are changes after the cursor and returns the policies and
-	// datasets that they touched, all read at the instant of the update's cursor: no commit is
+	// Next waits until there are changes of the location after the cursor and returns the policies
+	// of the scope and the datasets that they touched, which may be none, all read at the instant of the update's cursor: no commit is
 	// seen by half. A policy that is gone is there with a nil Policy, a dataset with a nil
 	// Dataset. ErrTrimmed means that Load is needed.
-	Next(ctx context.Context, location Location, after Cursor) (Update, error)
+	Next(ctx context.Context, of Scope, after Cursor) (Update, error)
 
 	Contents
 

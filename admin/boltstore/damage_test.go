@@ -103,7 +103,7 @@ func openDamaged(t *testing.T, content []byte) (refused bool) {
 	if damaged, err := store.Damaged("p1"); err != nil || whole+damaged < stored {
 		t.Errorf("%d policies are whole and %d records damaged, %v", whole, damaged, err)
 	}
-	update, err := store.Load(t.Context(), location)
+	update, err := store.Load(t.Context(), authz.Scope{Location: location})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func openDamaged(t *testing.T, content []byte) (refused bool) {
 	}
 	// Where the name of the stream is damaged, there is none to wait for.
 	if update.Cursor != (authz.Cursor{}) {
-		if _, err := store.Next(t.Context(), location, authz.Cursor{}); err != nil && !errors.Is(err, authz.ErrTrimmed) {
+		if _, err := store.Next(t.Context(), authz.Scope{Location: location}, authz.Cursor{}); err != nil && !errors.Is(err, authz.ErrTrimmed) {
 			t.Errorf("following: %v", err)
 		}
 	}
@@ -267,7 +267,7 @@ func TestCutOffWhileOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := store.Load(t.Context(), location); !errors.Is(err, admin.ErrUnavailable) || !errors.Is(err, boltstore.ErrDamaged) {
+		if _, err := store.Load(t.Context(), authz.Scope{Location: location}); !errors.Is(err, admin.ErrUnavailable) || !errors.Is(err, boltstore.ErrDamaged) {
 			t.Errorf("loading: %v", err)
 		}
 		if _, err := store.Commit(t.Context(), change("a")); !errors.Is(err, admin.ErrUnavailable) {

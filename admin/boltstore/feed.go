@@ -21,7 +21,8 @@ import (
 const nodeKept = time.Hour
 
 // Load implements authz.Feed.
-func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update, error) {
+func (s *Store) Load(ctx context.Context, of authz.Scope) (authz.Update, error) {
+	location := of.Location
 	update := newUpdate(authz.Cursor{})
 	now := s.now()
 	err := s.view(ctx, "loading", func(tx *bbolt.Tx) error {
@@ -29,7 +30,9 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 		update.Cursor = p.head(location)
 		var names []authz.PolicyName
 		p.scan(newPattern(admin.Collection(location+"/policies")), "", now, func(e entry) bool {
-			names = append(names, authz.PolicyName(e.Key))
+			if name := authz.PolicyName(e.Key); of.Has(name) {
+				names = append(names, name)
+			}
 			return true
 		})
 		for _, name := range names {
@@ -45,10 +48,10 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 }
 
 // Next implements authz.Feed.
-func (s *Store) Next(ctx context.Context, location authz.Location, after authz.Cursor) (authz.Update, error) {
+func (s *Store) Next(ctx context.Context, of authz.Scope, after authz.Cursor) (authz.Update, error) {
 	for {
 		changed := s.changes()
-		update, err := s.read(ctx, location, after)
+		update, err := s.read(ctx, of, after)
 		if err != nil || update.Cursor != after {
 			return update, err
 		}
@@ -60,15 +63,15 @@ func (s *Store) Next(ctx context.Context, location authz.Location, after authz.C
 	}
 }
 
-// read returns the changes after a cursor; the update's cursor is the same if
+// read returns the changes of a scope after a cursor; the update's cursor is the same if
 // there are none.
-func (s *Store) read(ctx context.Context, location authz.Location, after authz.Cursor) (authz.Update, error) {
+func (s *Store) read(ctx context.Context, of authz.Scope, after authz.Cursor) (authz.Update, error) {
 	update := newUpdate(after)
 	now := s.now()
 	trimmed := false
 	err := s.view(ctx, "following", func(tx *bbolt.Tx) error {
-		p := openProject(tx, authz.ResourceName(location).Project())
-		err := p.since(location, &update)
+		p := openProject(tx, authz.ResourceName(of.Location).Project())
+		err := p.since(of, &update)
 		if errors.Is(err, authz.ErrTrimmed) {
 			trimmed = true
 			return nil
@@ -95,24 +98,26 @@ func newUpdate(cursor authz.Cursor) authz.Update {
 	}
 }
 
-// since names in an update what changed after its cursor, and moves that to the head. Each
+// since names in an update what of a scope changed after its cursor, and moves that to the head. Each
 // change says which one it follows; the first has to follow the cursor.
-func (p *project) since(location authz.Location, u *authz.Update) error {
-	head := p.head(location)
+func (p *project) since(of authz.Scope, u *authz.Update) error {
+	head := p.head(of.Location)
 	if head == u.Cursor {
 		return nil
 	}
 	if head.Sequence <= u.Cursor.Sequence {
 		return authz.ErrTrimmed
 	}
-	c := p.changes.Bucket([]byte(location)).Cursor()
+	c := p.changes.Bucket([]byte(of.Location)).Cursor()
 	for key, value := c.Seek(encodeUint(u.Cursor.Sequence + 1)); key != nil; key, value = c.Next() {
 		change := decodeChange(value)
 		if change.Previous != u.Cursor {
 			return authz.ErrTrimmed
 		}
 		for _, name := range change.Policies {
-			u.Policies[name] = authz.PolicyState{}
+			if of.Has(name) {
+				u.Policies[name] = authz.PolicyState{}
+			}
 		}
 		for _, name := range change.Datasets {
 			u.Datasets[name] = authz.DatasetState{}

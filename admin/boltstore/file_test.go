@@ -44,7 +44,7 @@ func commit(t testing.TB, store *boltstore.Store, txn admin.Txn) int64 {
 
 func load(t *testing.T, store *boltstore.Store) authz.Update {
 	t.Helper()
-	update, err := store.Load(t.Context(), location)
+	update, err := store.Load(t.Context(), authz.Scope{Location: location})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestReopen(t *testing.T) {
 	if sequence := commit(t, second, change("b")); sequence <= written {
 		t.Errorf("the next sequence is %d", sequence)
 	}
-	if _, err := second.Next(t.Context(), location, cursor); err != nil {
+	if _, err := second.Next(t.Context(), authz.Scope{Location: location}, cursor); err != nil {
 		t.Errorf("following over the restart: %v", err)
 	}
 }
@@ -148,7 +148,7 @@ func TestRestored(t *testing.T) {
 	lost := load(t, store).Cursor
 
 	old := open(t, copied)
-	if _, err := old.Next(t.Context(), location, lost); !errors.Is(err, authz.ErrTrimmed) {
+	if _, err := old.Next(t.Context(), authz.Scope{Location: location}, lost); !errors.Is(err, authz.ErrTrimmed) {
 		t.Errorf("a cursor beyond the head: %v", err)
 	}
 	commit(t, old, change("instead"))
@@ -156,10 +156,10 @@ func TestRestored(t *testing.T) {
 		t.Errorf("%+v came instead of %+v", instead, lost)
 	}
 	for range 2 {
-		if _, err := old.Next(t.Context(), location, lost); !errors.Is(err, authz.ErrTrimmed) {
+		if _, err := old.Next(t.Context(), authz.Scope{Location: location}, lost); !errors.Is(err, authz.ErrTrimmed) {
 			t.Errorf("a follower of the lost change: %v", err)
 		}
-		if _, err := old.Next(t.Context(), location, kept); err != nil {
+		if _, err := old.Next(t.Context(), authz.Scope{Location: location}, kept); err != nil {
 			t.Errorf("a follower that had not seen it: %v", err)
 		}
 		commit(t, old, change("later"))
@@ -175,7 +175,7 @@ func TestClose(t *testing.T) {
 	waiting := make(chan error)
 	ctx := context.WithoutCancel(t.Context())
 	go func() {
-		_, err := store.Next(ctx, location, authz.Cursor{})
+		_, err := store.Next(ctx, authz.Scope{Location: location}, authz.Cursor{})
 		waiting <- err
 	}()
 	closeStore(t, store)
@@ -188,8 +188,8 @@ func TestClose(t *testing.T) {
 		"List":      func() error { _, err := store.List(ctx, admin.Query{Collection: "projects/p1/locations"}); return err },
 		"Commit":    func() error { _, err := store.Commit(ctx, change("closed")); return err },
 		"Nodes":     func() error { _, err := store.Nodes(ctx, location); return err },
-		"Load":      func() error { _, err := store.Load(ctx, location); return err },
-		"Next":      func() error { _, err := store.Next(ctx, location, authz.Cursor{}); return err },
+		"Load":      func() error { _, err := store.Load(ctx, authz.Scope{Location: location}); return err },
+		"Next":      func() error { _, err := store.Next(ctx, authz.Scope{Location: location}, authz.Cursor{}); return err },
 		"Heartbeat": func() error { _, err := store.Heartbeat(ctx, node); return err },
 		"Leave":     func() error { return store.Leave(ctx, node.Name) },
 	} {

@@ -152,7 +152,7 @@ func (s *server) must(method, path, body string) apiResponse {
 func (s *server) startNode(group, node string) *sidecar.Sidecar {
 	s.Helper()
 	sidecar, err := sidecar.New(sidecar.Config{
-		Feed: s.store, Location: authz.Location("projects/" + s.project + "/locations/" + group), Policy: "web", Node: node,
+		Feed: s.store, Scope: authz.Scope{Location: authz.Location("projects/" + s.project + "/locations/" + group)}, Policy: "web", Node: node,
 		Experiments: sidecar.Experiments{Rehearsal: supervisortest.New(s)},
 	})
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *server) startNode(group, node string) *sidecar.Sidecar {
 		}
 	})
 	location := authz.Location("projects/" + s.project + "/locations/" + group)
-	head, err := s.store.Load(s.Context(), location)
+	head, err := s.store.Load(s.Context(), authz.Scope{Location: location})
 	if err != nil {
 		s.Fatal(err)
 	}

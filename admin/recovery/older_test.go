@@ -27,7 +27,7 @@ func onAnOlderStore(t *testing.T, test func(*testing.T, lostStore)) {
 			l := lostStore{store: store, api: newServer(t, store)}
 			create(t, l.api, "web")
 			create(t, l.api, "shop")
-			saved, err := store.Load(t.Context(), lostLocation)
+			saved, err := store.Load(t.Context(), authz.Scope{Location: lostLocation})
 			if err != nil {
 				t.Fatal(err)
 			}

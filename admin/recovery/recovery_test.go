@@ -54,7 +54,7 @@ func onALoss(t *testing.T, test func(*testing.T, lostStore)) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			saved, err := before.Load(t.Context(), lostLocation)
+			saved, err := before.Load(t.Context(), authz.Scope{Location: lostLocation})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,14 +102,14 @@ func (l lostStore) recovery() recovery.Recovery {
 // load returns what the store has now, and what of it a follower that had nothing gets.
 func (l lostStore) load(t *testing.T) authz.Update {
 	t.Helper()
-	loaded, err := l.store.Load(t.Context(), lostLocation)
+	loaded, err := l.store.Load(t.Context(), authz.Scope{Location: lostLocation})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if loaded.Cursor == (authz.Cursor{}) {
 		return loaded
 	}
-	followed, err := l.store.Next(t.Context(), lostLocation, authz.Cursor{})
+	followed, err := l.store.Next(t.Context(), authz.Scope{Location: lostLocation}, authz.Cursor{})
 	if err != nil {
 		t.Fatal(err)
 	}

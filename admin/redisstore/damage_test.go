@@ -148,7 +148,7 @@ func TestTwoStores(t *testing.T) {
 	one, two := open(t, url), open(t, url)
 	waiting := make(chan authz.Update)
 	go func() {
-		update, err := two.Next(t.Context(), location, authz.Cursor{})
+		update, err := two.Next(t.Context(), authz.Scope{Location: location}, authz.Cursor{})
 		if err != nil {
 			t.Errorf("following: %v", err)
 		}
@@ -194,7 +194,7 @@ func TestFailover(t *testing.T) {
 		if _, err := store.Commit(t.Context(), txn); err != nil {
 			t.Fatal(err)
 		}
-		update, err := store.Load(t.Context(), location)
+		update, err := store.Load(t.Context(), authz.Scope{Location: location})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestFailover(t *testing.T) {
 	lost := change("lost")
 	waiting := make(chan error)
 	go func() {
-		_, err := store.Next(t.Context(), location, lost)
+		_, err := store.Next(t.Context(), authz.Scope{Location: location}, lost)
 		waiting <- err
 	}()
 	restore(t, redis, replica)
@@ -221,10 +221,10 @@ func TestFailover(t *testing.T) {
 		t.Errorf("%+v came instead of %+v", instead, lost)
 	}
 	for range 2 {
-		if _, err := store.Next(t.Context(), location, lost); !errors.Is(err, authz.ErrTrimmed) {
+		if _, err := store.Next(t.Context(), authz.Scope{Location: location}, lost); !errors.Is(err, authz.ErrTrimmed) {
 			t.Errorf("a follower of the lost change: %v", err)
 		}
-		if update, err := store.Next(t.Context(), location, kept); err != nil || update.Cursor == lost {
+		if update, err := store.Next(t.Context(), authz.Scope{Location: location}, kept); err != nil || update.Cursor == lost {
 			t.Errorf("a follower that had not seen it: %+v, %v", update, err)
 		}
 		change("later")
@@ -314,7 +314,7 @@ func TestClose(t *testing.T) {
 	}
 	waiting := make(chan error)
 	go func() {
-		_, err := store.Next(context.WithoutCancel(t.Context()), location, authz.Cursor{})
+		_, err := store.Next(context.WithoutCancel(t.Context()), authz.Scope{Location: location}, authz.Cursor{})
 		waiting <- err
 	}()
 	if err := store.Close(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"understudy/admin"
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
+	"understudy/authz"
 )
 
 func TestDurability(t *testing.T) {
@@ -61,7 +62,7 @@ func TestDurabilityIsNotTold(t *testing.T) {
 	if risks, err := store.Durability(t.Context()); !errors.Is(err, redisstore.ErrNotReadable) || len(risks) > 0 {
 		t.Errorf("got %q, %v", risks, err)
 	}
-	if _, err := store.Load(t.Context(), location); err != nil {
+	if _, err := store.Load(t.Context(), authz.Scope{Location: location}); err != nil {
 		t.Errorf("the store itself: %v", err)
 	}
 	server.Stop()

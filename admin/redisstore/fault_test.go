@@ -175,7 +175,7 @@ func TestDown(t *testing.T) {
 	cursor := authz.Cursor{}
 	waiting := make(chan error)
 	go func() {
-		_, err := store.Next(t.Context(), location, cursor)
+		_, err := store.Next(t.Context(), authz.Scope{Location: location}, cursor)
 		waiting <- err
 	}()
 	server.Stop()
@@ -199,8 +199,8 @@ func checkUnavailable(t *testing.T, store *redisstore.Store) {
 		"List":          func() error { _, err := store.List(ctx, admin.Query{Collection: "projects/p1/locations"}); return err },
 		"Commit":        func() error { _, err := store.Commit(ctx, put("down")); return err },
 		"Nodes":         func() error { _, err := store.Nodes(ctx, location); return err },
-		"Load":          func() error { _, err := store.Load(ctx, location); return err },
-		"Next":          func() error { _, err := store.Next(ctx, location, authz.Cursor{}); return err },
+		"Load":          func() error { _, err := store.Load(ctx, authz.Scope{Location: location}); return err },
+		"Next":          func() error { _, err := store.Next(ctx, authz.Scope{Location: location}, authz.Cursor{}); return err },
 		"Heartbeat":     func() error { _, err := store.Heartbeat(ctx, node); return err },
 		"Leave":         func() error { return store.Leave(ctx, node.Name) },
 		"Publish":       func() error { _, err := store.Publish(ctx, node.Name, counted(1)); return err },

@@ -14,8 +14,9 @@ import (
 
 // Load implements authz.Feed. The answer may take its time, so a connection that does not
 // answer any more is found out before.
-func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update, error) {
-	err := call(ctx, "loading "+string(location), func(ctx context.Context) error {
+func (s *Store) Load(ctx context.Context, of authz.Scope) (authz.Update, error) {
+	doing := "loading " + string(of.Location)
+	err := call(ctx, doing, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, shortTimeout)
 		defer cancel()
 		return s.bulk.Ping(ctx).Err()
@@ -23,14 +24,10 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 	if err != nil {
 		return authz.Update{}, err
 	}
-	found, err := s.read(ctx, "loading "+string(location), request{
-		headOf: location,
-		spans: []span{
-			newSpan(admin.Query{Collection: admin.Collection(location + "/policies")}),
-			newSpan(admin.Query{Collection: admin.Collection(location + "/policies/-/experiments")}),
-			newSpan(admin.Query{Collection: admin.Collection(location + "/datasets")}),
-		},
-		bulk: true,
+	names, spans := selected(of)
+	found, err := s.read(ctx, doing, request{
+		headOf: of.Location, names: names, bulk: true,
+		spans: append(spans, newSpan(admin.Query{Collection: admin.Collection(of.Location + "/datasets")})),
 	})
 	if err != nil {
 		return authz.Update{}, err
@@ -39,17 +36,32 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 	return authz.Update{Cursor: found.head, Policies: policies, Datasets: datasets}, nil
 }
 
+// selected returns where the policies of a scope are, and their experiments.
+func selected(of authz.Scope) (names []string, spans []span) {
+	ids, beginnings := of.Policies.Parts()
+	for _, id := range ids {
+		policy := of.Location.Policy(id)
+		names = append(names, string(policy))
+		spans = append(spans, newSpan(admin.Query{Collection: admin.Collection(policy + "/experiments")}))
+	}
+	policies, experiments := admin.Collection(of.Location+"/policies"), admin.Collection(of.Location+"/policies/-/experiments")
+	for _, beginning := range beginnings {
+		spans = append(spans, spanOf(policies, beginning), spanOf(experiments, beginning))
+	}
+	return names, spans
+}
+
 // Next implements authz.Feed.
-func (s *Store) Next(ctx context.Context, location authz.Location, after authz.Cursor) (authz.Update, error) {
+func (s *Store) Next(ctx context.Context, of authz.Scope, after authz.Cursor) (authz.Update, error) {
 	for {
-		changes, err := s.changesAfter(ctx, location, after)
+		changes, err := s.changesAfter(ctx, of.Location, after)
 		if err != nil {
 			return authz.Update{}, err
 		}
 		if len(changes) > 0 {
-			return s.readChanged(ctx, location, changes)
+			return s.readChanged(ctx, of, changes)
 		}
-		if err := s.watches.await(ctx, location, after); err != nil {
+		if err := s.watches.await(ctx, of.Location, after); err != nil {
 			return authz.Update{}, err
 		}
 	}
@@ -129,17 +141,17 @@ func decodeChange(entry redis.XMessage) (c change) {
 	return c
 }
 
-// readChanged reads what changes touched, at the instant of the last change that it covers: if
+// readChanged reads what changes touched of a scope, at the instant of the last change that it covers: if
 // there is a later one by then, that is read, too.
 func (s *Store) readChanged(
-	ctx context.Context, location authz.Location, changes []change,
+	ctx context.Context, of authz.Scope, changes []change,
 ) (authz.Update, error) {
 	for {
-		update, found, err := s.readOnce(ctx, location, changes)
+		update, found, err := s.readOnce(ctx, of, changes)
 		if err != nil || found == update.Cursor {
 			return update, err
 		}
-		more, err := s.changesAfter(ctx, location, update.Cursor)
+		more, err := s.changesAfter(ctx, of.Location, update.Cursor)
 		if err != nil {
 			return authz.Update{}, err
 		}
@@ -147,19 +159,19 @@ func (s *Store) readChanged(
 	}
 }
 
-// readOnce reads what changes touched as it is now, and the head of the location at that instant.
+// readOnce reads what changes touched of a scope as it is now, and the head of the location at that instant.
 func (s *Store) readOnce(
-	ctx context.Context, location authz.Location, changes []change,
+	ctx context.Context, of authz.Scope, changes []change,
 ) (update authz.Update, head authz.Cursor, err error) {
 	update = authz.Update{
 		Cursor:   changes[len(changes)-1].cursor,
 		Policies: make(map[authz.PolicyName]authz.PolicyState), Datasets: make(map[authz.DatasetName]authz.DatasetState),
 	}
-	r := request{bulk: true, headOf: location}
+	r := request{bulk: true, headOf: of.Location}
 	for _, c := range changes {
-		r.names, r.spans = c.addTo(update, r.names, r.spans)
+		r.names, r.spans = c.addTo(of, update, r.names, r.spans)
 	}
-	found, err := s.read(ctx, "following "+string(location), r)
+	found, err := s.read(ctx, "following "+string(of.Location), r)
 	if err != nil {
 		return authz.Update{}, authz.Cursor{}, err
 	}
@@ -169,10 +181,10 @@ func (s *Store) readOnce(
 	return update, found.head, nil
 }
 
-// addTo names in an update what a change touched, and adds what of it is to be read.
-func (c change) addTo(update authz.Update, names []string, spans []span) ([]string, []span) {
+// addTo names in an update what a change touched of a scope, and adds what of it is to be read.
+func (c change) addTo(of authz.Scope, update authz.Update, names []string, spans []span) ([]string, []span) {
 	for _, name := range c.policies {
-		if _, known := update.Policies[name]; known {
+		if _, known := update.Policies[name]; known || !of.Has(name) {
 			continue
 		}
 		update.Policies[name] = authz.PolicyState{}

@@ -38,14 +38,14 @@ func TestASidecarWaitsForTheFunctions(t *testing.T) {
 		if err := sidecar.Probe(t.Context()); err != nil {
 			t.Errorf("%s: a sidecar that has to wait does not start: %v", doing, err)
 		}
-		_, err := sidecar.Load(t.Context(), location)
+		_, err := sidecar.Load(t.Context(), authz.Scope{Location: location})
 		if !errors.Is(err, redisstore.ErrNoFunctions) || !errors.Is(err, admin.ErrUnavailable) || !strings.Contains(err.Error(), "a server of the admin API") {
 			t.Errorf("%s: without functions: %v", doing, err)
 		}
 		if err := load(open(t, server.URL())); err != nil {
 			t.Errorf("%s: %v", doing, err)
 		}
-		if _, err := sidecar.Load(t.Context(), location); err != nil {
+		if _, err := sidecar.Load(t.Context(), authz.Scope{Location: location}); err != nil {
 			t.Errorf("%s: afterwards: %v", doing, err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestTooOld(t *testing.T) {
 	}
 	server := storetest.StartRedis(t, renamed...)
 	store, sidecar := open(t, server.URL()), open(t, server.URL(), redisstore.AsSidecar())
-	_, errLoad := sidecar.Load(t.Context(), location)
+	_, errLoad := sidecar.Load(t.Context(), authz.Scope{Location: location})
 	for doing, err := range map[string]error{"probing": store.Probe(t.Context()), "loading": errLoad} {
 		if !errors.Is(err, redisstore.ErrTooOld) || !strings.Contains(err.Error(), "Redis 7.0 or later") {
 			t.Errorf("%s: %v", doing, err)

@@ -201,6 +201,20 @@ func newSpan(q admin.Query) span {
 	return s
 }
 
+// spanOf returns the part of the index with the policies of a location whose IDs have a beginning,
+// or with the experiments of those policies. It is the part of the collection, from there on.
+func spanOf(c admin.Collection, beginning string) span {
+	s := newSpan(admin.Query{Collection: c})
+	if beginning != "" {
+		fixed := strings.TrimPrefix(s.min, "[") + beginning
+		s.min, s.max = "["+fixed, "("+fixed+afterIDs
+	}
+	return s
+}
+
+// afterIDs is behind each character of an ID, and each slash, in bytewise order.
+const afterIDs = "\x7f"
+
 // hasID reports whether there is an ID among the segments of a collection behind its first
 // wildcard, which begin and end with a name.
 func hasID(segments string) bool {

@@ -11,6 +11,7 @@ import (
 	"understudy/admin"
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
+	"understudy/authz"
 	"understudy/cmd/testkit"
 )
 
@@ -114,7 +115,7 @@ func TestSentinel(t *testing.T) {
 		return err
 	})
 	eventually(t, "the sidecar follows the failover", func() error {
-		_, err := sidecar.Load(t.Context(), location)
+		_, err := sidecar.Load(t.Context(), authz.Scope{Location: location})
 		return err
 	})
 	eventually(t, "the store follows the failover", func() error {

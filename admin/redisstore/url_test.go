@@ -9,6 +9,7 @@ import (
 	"understudy/admin"
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
+	"understudy/authz"
 )
 
 func TestOpenForms(t *testing.T) {
@@ -62,7 +63,7 @@ func TestProbe(t *testing.T) {
 	_, path := server.Address()
 	for _, userinfo := range []string{"", ":" + password + "@", "nobody:" + password + "@"} {
 		store := open(t, "unix://"+userinfo+path)
-		_, load := store.Load(t.Context(), location)
+		_, load := store.Load(t.Context(), authz.Scope{Location: location})
 		for doing, err := range map[string]error{"probing": store.Probe(t.Context()), "loading": load} {
 			if !errors.Is(err, redisstore.ErrRefused) || strings.Contains(err.Error(), password) {
 				t.Errorf("%q, %s: error %v", userinfo, doing, err)

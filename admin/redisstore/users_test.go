@@ -173,8 +173,8 @@ func report(t *testing.T, sidecar *redisstore.Store, id string) error {
 	t.Helper()
 	node := stage(id).Node("n")
 	_, errHeartbeat := sidecar.Heartbeat(t.Context(), &adminpb.Node{Name: node})
-	_, errLoad := sidecar.Load(t.Context(), stage(id))
-	_, errNext := sidecar.Next(t.Context(), stage(id), authz.Cursor{})
+	_, errLoad := sidecar.Load(t.Context(), authz.Scope{Location: stage(id)})
+	_, errNext := sidecar.Next(t.Context(), authz.Scope{Location: stage(id)}, authz.Cursor{})
 	_, errPublish := sidecar.Publish(t.Context(), node, []authz.PublishedEvidence{
 		{Experiment: string(tryIn(id).Experiment), UID: "uid-1", Tally: "tally-of-" + id, Serial: 1, Value: []byte("counted")},
 	})
@@ -206,7 +206,7 @@ func TestASidecarKeepsToItsLocation(t *testing.T) {
 	if diff := cmp.Diff(before, everything(t, owner)); diff != "" {
 		t.Errorf("the sidecar's user has changed (-before +after):\n%s", diff)
 	}
-	if got, err := sidecar.Load(t.Context(), stage("dev")); err != nil || len(got.Policies) != 1 {
+	if got, err := sidecar.Load(t.Context(), authz.Scope{Location: stage("dev")}); err != nil || len(got.Policies) != 1 {
 		t.Errorf("it loads %d policies, %v", len(got.Policies), err)
 	}
 	if nodes, err := control.Nodes(t.Context(), stage("prod")); err != nil || len(nodes) != 1 {
@@ -253,12 +253,15 @@ func beyond(t *testing.T, sidecar *redisstore.Store) map[string]func() error {
 			_, err := sidecar.List(ctx, admin.Query{Collection: "projects/p1/locations/-/policies"})
 			return err
 		},
-		"the evidence of the project":        func() error { _, err := sidecar.EvidenceNames(ctx, "p1"); return err },
-		"compacting evidence in dev":         func() error { return sidecar.Compact(ctx, admin.Compaction{EvidenceName: tryIn("dev")}) },
-		"dropping evidence in dev":           func() error { return sidecar.DropEvidence(ctx, tryIn("dev")) },
-		"reading evidence in dev":            func() error { _, err := sidecar.Evidence(ctx, tryIn("dev")); return err },
-		"loading prod":                       func() error { _, err := sidecar.Load(ctx, stage("prod")); return err },
-		"following prod":                     func() error { _, err := sidecar.Next(ctx, stage("prod"), authz.Cursor{}); return err },
+		"the evidence of the project": func() error { _, err := sidecar.EvidenceNames(ctx, "p1"); return err },
+		"compacting evidence in dev":  func() error { return sidecar.Compact(ctx, admin.Compaction{EvidenceName: tryIn("dev")}) },
+		"dropping evidence in dev":    func() error { return sidecar.DropEvidence(ctx, tryIn("dev")) },
+		"reading evidence in dev":     func() error { _, err := sidecar.Evidence(ctx, tryIn("dev")); return err },
+		"loading prod":                func() error { _, err := sidecar.Load(ctx, authz.Scope{Location: stage("prod")}); return err },
+		"following prod": func() error {
+			_, err := sidecar.Next(ctx, authz.Scope{Location: stage("prod")}, authz.Cursor{})
+			return err
+		},
 		"reading the nodes of prod":          func() error { _, err := sidecar.Nodes(ctx, stage("prod")); return err },
 		"removing the node of prod":          func() error { return sidecar.Leave(ctx, stage("prod").Node("n")) },
 		"reporting itself as a node of prod": func() error { return report(t, sidecar, "prod") },

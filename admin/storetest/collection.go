@@ -154,7 +154,7 @@ func (s *subject) both(id string, conditions ...admin.Condition) admin.Txn {
 // loaded returns the head of a location and the number of its policies.
 func (s *subject) loaded(l authz.Location) (authz.Cursor, int) {
 	s.Helper()
-	update, err := s.Load(s.Context(), l)
+	update, err := s.Load(s.Context(), authz.Scope{Location: l})
 	if err != nil {
 		s.Fatalf("loading %s: %v", l, err)
 	}
@@ -173,11 +173,11 @@ func testTwoLocations(s *subject) {
 			s.Errorf("%s has %d policies and is at %+v; the change is %d", l, policies, head, n)
 		}
 	}
-	update, err := s.Next(s.Context(), s.location, before)
+	update, err := s.Next(s.Context(), authz.Scope{Location: s.location}, before)
 	if err != nil || update.Cursor.Sequence != n {
 		s.Errorf("the location's next change is %+v, %v", update.Cursor, err)
 	}
-	update, err = s.Next(s.Context(), s.elsewhere(), authz.Cursor{})
+	update, err = s.Next(s.Context(), authz.Scope{Location: s.elsewhere()}, authz.Cursor{})
 	if err != nil || update.Cursor.Sequence != n || len(update.Policies) != 1 {
 		s.Errorf("the other location's first change is %+v, %v", update, err)
 	}

@@ -36,8 +36,8 @@ func testContextDone(s *subject) {
 			return err
 		},
 		"Nodes":     func() error { _, err := s.Nodes(ctx, s.location); return err },
-		"Load":      func() error { _, err := s.Load(ctx, s.location); return err },
-		"Next":      func() error { _, err := s.Next(ctx, s.location, authz.Cursor{}); return err },
+		"Load":      func() error { _, err := s.Load(ctx, authz.Scope{Location: s.location}); return err },
+		"Next":      func() error { _, err := s.Next(ctx, authz.Scope{Location: s.location}, authz.Cursor{}); return err },
 		"Heartbeat": func() error { _, err := s.Heartbeat(ctx, s.node("n")); return err },
 		"Leave":     func() error { return s.Leave(ctx, s.node("n").Name) },
 		"Publish": func() error {
@@ -69,8 +69,8 @@ func testContextCancelled(s *subject) {
 	for range 3 {
 		ctx, cancel := context.WithCancel(s.Context())
 		cancelled, other := make(chan error), make(chan error)
-		go func() { _, err := s.Next(ctx, s.location, cursor); cancelled <- err }()
-		go func() { _, err := s.Next(s.Context(), s.location, cursor); other <- err }()
+		go func() { _, err := s.Next(ctx, authz.Scope{Location: s.location}, cursor); cancelled <- err }()
+		go func() { _, err := s.Next(s.Context(), authz.Scope{Location: s.location}, cursor); other <- err }()
 		// By the time this is written, both are likely to wait, each with a connection or none.
 		s.put(admin.Put{Key: s.policy("silent")})
 		cancel()

@@ -24,6 +24,7 @@ var feedTests = []test{
 	{"NextFromZero", testNextFromZero},
 	{"Coalesced", testCoalesced},
 	{"Locations", testLocations},
+	{"Scope", testScope},
 	{"Waits", testNextWaits},
 	{"ManyWait", testManyWait},
 	{"Follow", testFollow},
@@ -34,7 +35,7 @@ var feedTests = []test{
 // load is Load of the subject's location.
 func (s *subject) load() authz.Update {
 	s.Helper()
-	update, err := s.Load(s.Context(), s.location)
+	update, err := s.Load(s.Context(), authz.Scope{Location: s.location})
 	if err != nil {
 		s.Fatalf("loading: %v", err)
 	}
@@ -44,7 +45,7 @@ func (s *subject) load() authz.Update {
 // next is Next of the subject's location. It waits until there is something.
 func (s *subject) next(after authz.Cursor) authz.Update {
 	s.Helper()
-	update, err := s.Next(s.Context(), s.location, after)
+	update, err := s.Next(s.Context(), authz.Scope{Location: s.location}, after)
 	if err != nil {
 		s.Fatalf("following %+v: %v", after, err)
 	}
@@ -202,7 +203,7 @@ func testLocations(s *subject) {
 	txn.Events = append(s.event("a"), admin.Event{Location: other, Policies: []authz.PolicyName{other.Policy("a")}})
 	sequence := s.must(txn)
 	here := s.next(before)
-	there, err := s.Next(s.Context(), other, authz.Cursor{})
+	there, err := s.Next(s.Context(), authz.Scope{Location: other}, authz.Cursor{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -212,7 +213,7 @@ func testLocations(s *subject) {
 		s.Errorf("the cursors are %+v and %+v", here.Cursor, there.Cursor)
 	}
 	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("3")})
-	loaded, err := s.Load(s.Context(), other)
+	loaded, err := s.Load(s.Context(), authz.Scope{Location: other})
 	if err != nil || loaded.Cursor != there.Cursor {
 		s.Errorf("the other location has moved to %+v, %v", loaded.Cursor, err)
 	}
@@ -227,7 +228,7 @@ func testNextWaits(s *subject) {
 	for n := range 5 {
 		updates := make(chan authz.Update)
 		go func() {
-			update, err := s.Next(s.Context(), s.location, cursor)
+			update, err := s.Next(s.Context(), authz.Scope{Location: s.location}, cursor)
 			if err != nil {
 				s.Errorf("following: %v", err)
 			}
@@ -252,7 +253,7 @@ func testManyWait(s *subject) {
 	updates := make(chan authz.Update, count)
 	for range count {
 		following.Go(func() {
-			update, err := s.Next(s.Context(), s.location, cursor)
+			update, err := s.Next(s.Context(), authz.Scope{Location: s.location}, cursor)
 			if err != nil {
 				s.Errorf("following: %v", err)
 			}
@@ -320,7 +321,7 @@ func testTrimmed(s *subject) {
 		cursors = append(cursors, s.load().Cursor)
 	}
 	for i, cursor := range append([]authz.Cursor{{}}, cursors[:len(cursors)-1]...) {
-		update, err := s.Next(s.Context(), s.location, cursor)
+		update, err := s.Next(s.Context(), authz.Scope{Location: s.location}, cursor)
 		// The change of the cursor itself need not be kept, only those after it.
 		if missed := 3*kept - i; missed > kept {
 			if !errors.Is(err, authz.ErrTrimmed) {
@@ -343,7 +344,7 @@ func testForeignCursor(s *subject) {
 	foreign := []authz.Cursor{{Sequence: 1, Nonce: "other"}, {Sequence: 7, Nonce: "other"}}
 	check := func(what string) {
 		for _, cursor := range foreign {
-			if _, err := s.Next(s.Context(), s.location, cursor); !errors.Is(err, authz.ErrTrimmed) {
+			if _, err := s.Next(s.Context(), authz.Scope{Location: s.location}, cursor); !errors.Is(err, authz.ErrTrimmed) {
 				s.Errorf("%s, after %+v: %v", what, cursor, err)
 			}
 		}
@@ -362,7 +363,7 @@ func testForeignCursor(s *subject) {
 // loadHalves loads until the context is done, and checks that it never sees half a Txn.
 func (s *subject) loadHalves(ctx context.Context) error {
 	for ctx.Err() == nil {
-		update, err := s.Load(ctx, s.location)
+		update, err := s.Load(ctx, authz.Scope{Location: s.location})
 		if err != nil {
 			return err
 		}
@@ -378,7 +379,7 @@ func (s *subject) loadHalves(ctx context.Context) error {
 func (s *subject) followHalves(ctx context.Context) error {
 	var cursor authz.Cursor
 	for ctx.Err() == nil {
-		update, err := s.Next(ctx, s.location, cursor)
+		update, err := s.Next(ctx, authz.Scope{Location: s.location}, cursor)
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func BenchmarkPreview(b *testing.B) {
 		const location = authz.Location("projects/default/locations/test")
 		name := location.Policy("prefix")
 		s := servertest.New(b, servertest.Run(b, sidecar.Config{
-			Location: location, Node: "test", Experiments: sidecar.Experiments{Recorder: rehearsal.NewRecorder(provider, rehearsal.PreviewLog{})},
+			Scope: authz.Scope{Location: location}, Node: "test", Experiments: sidecar.Experiments{Recorder: rehearsal.NewRecorder(provider, rehearsal.PreviewLog{})},
 			Feed: servertest.PolicySet{
 				Cursor:   authz.Cursor{Sequence: 1, Nonce: "n"},
 				Policies: map[authz.PolicyName]authz.PolicyState{name: rehearsed(string(name), experiments)},

@@ -111,7 +111,7 @@ func failureCode(f authz.Failure) codes.Code {
 		// Not UNAVAILABLE, which Envoy sends to the next sidecar: what was too much here
 		// would be a second load there.
 		return codes.ResourceExhausted
-	case authz.FailureUndefined, authz.FailureType:
+	case authz.FailureUndefined, authz.FailureType, authz.FailureNotFollowed:
 		return codes.FailedPrecondition
 	default:
 		return codes.Internal

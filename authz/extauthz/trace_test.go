@@ -137,7 +137,7 @@ func recorded(t *testing.T, records kept, options ...extauthz.Option) *extauthz.
 	name := location.Policy("web")
 	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(records), sdklog.WithAllowKeyDuplication())
 	return servertest.New(t, servertest.Run(t, sidecar.Config{
-		Location: location, Node: "test", Policy: "web",
+		Scope: authz.Scope{Location: location}, Node: "test", Policy: "web",
 		Experiments: sidecar.Experiments{Recorder: rehearsal.NewRecorder(provider, rehearsal.PreviewLog{})},
 		Feed: servertest.PolicySet{
 			Cursor:   authz.Cursor{Sequence: 1, Nonce: "n"},

@@ -68,11 +68,11 @@ func experiment(id, etag, module string) *adminpb.PolicyExperiment {
 // policies is a Feed that never changes.
 type policies map[authz.PolicyName]authz.PolicyState
 
-func (p policies) Load(context.Context, authz.Location) (authz.Update, error) {
+func (p policies) Load(context.Context, authz.Scope) (authz.Update, error) {
 	return authz.Update{Cursor: authz.Cursor{Sequence: 1, Nonce: "n"}, Policies: p}, nil
 }
 
-func (p policies) Next(ctx context.Context, _ authz.Location, _ authz.Cursor) (authz.Update, error) {
+func (p policies) Next(ctx context.Context, _ authz.Scope, _ authz.Cursor) (authz.Update, error) {
 	<-ctx.Done()
 	return authz.Update{}, ctx.Err()
 }
@@ -135,7 +135,7 @@ func deciding(t testing.TB, feed authz.Feed, changes ...func(*sidecar.Config)) (
 		return sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(r)))
 	}
 	config := sidecar.Config{
-		Feed: feed, Location: location, Policy: "web", Node: "n1", Default: authz.Deny,
+		Feed: feed, Scope: authz.Scope{Location: location}, Policy: "web", Node: "n1", Default: authz.Deny,
 		Experiments: sidecar.Experiments{
 			Recorder: rehearsal.NewRecorder(provider(previews), rehearsal.PreviewLog{}), Rehearsal: supervisortest.New(t),
 			Preview: rehearsal.Limits{Timeout: time.Hour},

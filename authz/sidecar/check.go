@@ -44,7 +44,10 @@ func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
 		if d.Default {
 			d.Reason = noSuchPolicy(id)
 		}
-		s.logMissingPolicy(id, d.Effect)
+		if !s.config.Policies.Has(id) {
+			d, by = authz.Failed(authz.FailureNotFollowed, notFollowed(id)), pathFailed
+		}
+		s.logMissingPolicy(id, d)
 		s.unknown.add(by, s.metrics.checked(ctx, "", d, begin))
 		s.decisions.Offer(ctx, begin, decisionlog.Decided{Policy: name, Request: r, Decision: d})
 		return d

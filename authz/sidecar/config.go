@@ -21,8 +21,9 @@ import (
 type Config struct {
 	// Feed delivers the policies.
 	Feed authz.Feed
-	// Location is the set of sidecars that this one belongs to.
-	Location authz.Location
+	// Scope is the location, which is the set of sidecars that this one belongs to, and the policies
+	// of it that are followed. A request that names another one is denied.
+	authz.Scope
 	// Policy decides the requests whose route chooses none.
 	Policy authz.PolicyID
 	// Node is the ID of this sidecar, unique in its location.
@@ -77,6 +78,9 @@ const defaultCache = 64 << 10
 func (c Config) withDefaults() (Config, error) {
 	if c.Feed == nil || c.Location == "" || c.Node == "" {
 		return c, errors.New("sidecar: Config.Feed, Location and Node are required")
+	}
+	if c.Policy != "" && !c.Policies.Has(c.Policy) {
+		return c, errors.New("sidecar: Config.Policy is none of Config.Policies")
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

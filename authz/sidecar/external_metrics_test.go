@@ -127,7 +127,7 @@ func TestWrongConfigurations(t *testing.T) {
 		"no host":           {Tokens: map[string]extservice.TokenSource{"": func() (string, error) { return "", nil }}},
 		"no source":         {Tokens: map[string]extservice.TokenSource{"a": nil}},
 	} {
-		_, err := sidecar.New(sidecar.Config{Feed: newFeed(), Location: location, Node: "n1", External: c})
+		_, err := sidecar.New(sidecar.Config{Feed: newFeed(), Scope: authz.Scope{Location: location}, Node: "n1", External: c})
 		if err == nil {
 			t.Errorf("%s is accepted", name)
 		}

@@ -87,7 +87,7 @@ func (f *memoryFeed) loaded() int {
 	return f.loads
 }
 
-func (f *memoryFeed) Load(context.Context, authz.Location) (authz.Update, error) {
+func (f *memoryFeed) Load(_ context.Context, of authz.Scope) (authz.Update, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.loads++
@@ -97,12 +97,14 @@ func (f *memoryFeed) Load(context.Context, authz.Location) (authz.Update, error)
 	f.trim = false
 	u := authz.Update{Cursor: f.cursor, Policies: make(map[authz.PolicyName]authz.PolicyState)}
 	for name, state := range f.policies {
-		u.Policies[name] = state
+		if of.Has(name) {
+			u.Policies[name] = state
+		}
 	}
 	return u, nil
 }
 
-func (f *memoryFeed) Next(ctx context.Context, _ authz.Location, after authz.Cursor) (authz.Update, error) {
+func (f *memoryFeed) Next(ctx context.Context, of authz.Scope, after authz.Cursor) (authz.Update, error) {
 	for {
 		f.mu.Lock()
 		changed := f.changed
@@ -117,7 +119,7 @@ func (f *memoryFeed) Next(ctx context.Context, _ authz.Location, after authz.Cur
 		if f.cursor != after {
 			u := authz.Update{Cursor: f.cursor, Policies: make(map[authz.PolicyName]authz.PolicyState)}
 			for s := after.Sequence + 1; s <= f.cursor.Sequence; s++ {
-				if name, changed := f.log[s]; changed {
+				if name, changed := f.log[s]; changed && of.Has(name) {
 					u.Policies[name] = f.policies[name]
 				}
 			}
@@ -273,7 +275,7 @@ func startWith(
 ) (s *sidecar.Sidecar, stop func()) {
 	t.Helper()
 	config := sidecar.Config{
-		Feed: feed, Location: location, Policy: "web", Node: "n1",
+		Feed: feed, Scope: authz.Scope{Location: location}, Policy: "web", Node: "n1",
 		Experiments: sidecar.Experiments{
 			Recorder: rehearsal.NewRecorder(recordingProvider(exporter), rehearsal.PreviewLog{}), Rehearsal: supervisortest.New(t),
 		},

@@ -74,7 +74,7 @@ var errNoAnswer = fmt.Errorf("it has not answered for %v, and is still asked", a
 // there is nothing to decide by yet.
 func (s *Sidecar) ask(ctx context.Context, lose func(error)) (authz.Update, error) {
 	if s.current.Load() != nil {
-		return s.config.Feed.Load(ctx, s.config.Location)
+		return s.config.Feed.Load(ctx, s.config.Scope)
 	}
 	type answer struct {
 		update authz.Update
@@ -82,7 +82,7 @@ func (s *Sidecar) ask(ctx context.Context, lose func(error)) (authz.Update, erro
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		update, err := s.config.Feed.Load(ctx, s.config.Location)
+		update, err := s.config.Feed.Load(ctx, s.config.Scope)
 		answers <- answer{update, err}
 	}()
 	timer := time.NewTimer(answerTime)
@@ -143,7 +143,7 @@ func (s *Sidecar) next(ctx context.Context, cursor authz.Cursor) {
 	defer reload()
 	s.store.follow(reload)
 	for pause := firstBackoff; ; {
-		update, err := s.config.Feed.Next(ctx, s.config.Location, cursor)
+		update, err := s.config.Feed.Next(ctx, s.config.Scope, cursor)
 		switch {
 		case err == nil:
 			s.reached(nil)

@@ -15,7 +15,7 @@ import (
 // forgetful is a feed that never keeps the changes after a cursor.
 type forgetful struct{ *memoryFeed }
 
-func (forgetful) Next(context.Context, authz.Location, authz.Cursor) (authz.Update, error) {
+func (forgetful) Next(context.Context, authz.Scope, authz.Cursor) (authz.Update, error) {
 	return authz.Update{}, authz.ErrTrimmed
 }
 
@@ -24,7 +24,7 @@ func (forgetful) Next(context.Context, authz.Location, authz.Cursor) (authz.Upda
 func TestAStoreThatKeepsNothingIsNotStormed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		feed := newFeed()
-		s, err := sidecar.New(sidecar.Config{Feed: forgetful{feed}, Location: location, Node: "n1"})
+		s, err := sidecar.New(sidecar.Config{Feed: forgetful{feed}, Scope: authz.Scope{Location: location}, Node: "n1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestAStoreThatKeepsNothingIsNotStormed(t *testing.T) {
 // open.
 type silent struct{ *memoryFeed }
 
-func (silent) Load(ctx context.Context, _ authz.Location) (authz.Update, error) {
+func (silent) Load(ctx context.Context, _ authz.Scope) (authz.Update, error) {
 	<-ctx.Done()
 	return authz.Update{}, ctx.Err()
 }
@@ -64,7 +64,7 @@ func TestAStoreThatNeverAnswersHoldsNoStartUp(t *testing.T) {
 	stop()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := sidecar.New(sidecar.Config{
-			Feed: silent{feed}, Location: location, Policy: "web", Node: "n1", SnapshotFile: file,
+			Feed: silent{feed}, Scope: authz.Scope{Location: location}, Policy: "web", Node: "n1", SnapshotFile: file,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ func holding(t *testing.T, policy *adminpb.Policy) (*Sidecar, *entry, *sdkmetric
 	t.Helper()
 	reader := sdkmetric.NewManualReader()
 	s, err := New(Config{
-		Feed: nobody{}, Location: "projects/p1/locations/l1", Node: "n",
+		Feed: nobody{}, Scope: authz.Scope{Location: "projects/p1/locations/l1"}, Node: "n",
 		Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Experiments: Experiments{Rehearsal: supervisortest.New(t)},
 	})
 	if err != nil {

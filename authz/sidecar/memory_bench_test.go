@@ -67,7 +67,7 @@ func BenchmarkMemory(b *testing.B) {
 		}
 		stored[name] = value
 	}
-	s, err := New(Config{Feed: nobody{}, Location: "projects/p1/locations/l1", Node: "n"})
+	s, err := New(Config{Feed: nobody{}, Scope: authz.Scope{Location: "projects/p1/locations/l1"}, Node: "n"})
 	if err != nil {
 		b.Fatal(err)
 	}

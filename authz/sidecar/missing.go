@@ -34,12 +34,12 @@ func (s *Sidecar) lastKnown(ctx context.Context) *snapshot {
 	return s.with(ctx, &snapshot{}, saved)
 }
 
-// missingFrom returns the policies of a snapshot that loaded, which holds everything, has
-// lost. An error means that the store could not be asked.
+// missingFrom returns the policies of a snapshot that loaded, which holds everything that is
+// followed, has lost. An error means that the store could not be asked.
 func (s *Sidecar) missingFrom(ctx context.Context, known *snapshot, loaded authz.Update) (map[authz.PolicyName]bool, error) {
 	missing := make(map[authz.PolicyName]bool)
 	for name := range known.policies {
-		if _, there := loaded.Policies[name]; !there {
+		if _, there := loaded.Policies[name]; !there && s.config.Policies.Has(name.ID()) {
 			missing[name] = true
 		}
 	}
@@ -55,7 +55,7 @@ func (s *Sidecar) missingFrom(ctx context.Context, known *snapshot, loaded authz
 func (s *Sidecar) dropDeleted(ctx context.Context, since authz.Cursor, missing map[authz.PolicyName]bool) error {
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()
-	changes, err := s.config.Feed.Next(ctx, s.config.Location, since)
+	changes, err := s.config.Feed.Next(ctx, s.config.Scope, since)
 	if errors.Is(err, authz.ErrTrimmed) {
 		return nil
 	}

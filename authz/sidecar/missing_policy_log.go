@@ -37,15 +37,23 @@ func noSuchPolicy(id authz.PolicyID) string {
 	return fmt.Sprintf("There is no policy %q here, so this is the default decision. Create it, or name another one.", diagnostics.Bounded(string(id)))
 }
 
+// notFollowed is the reason of a denial of a request for a policy that this sidecar does not follow.
+func notFollowed(id authz.PolicyID) string {
+	return fmt.Sprintf("This sidecar does not follow the policy %q: it is none of --policies.", diagnostics.Bounded(string(id)))
+}
+
 // logMissingPolicy logs a request for a policy that is not there, unless its ID was logged
-// in the last minute. The effect is that of the default decision.
-func (s *Sidecar) logMissingPolicy(id authz.PolicyID, effect authz.Effect) {
+// in the last minute.
+func (s *Sidecar) logMissingPolicy(id authz.PolicyID, d authz.Decision) {
 	text := diagnostics.Bounded(string(id))
 	first, last := s.missingPolicies.note(text, time.Now())
 	switch {
+	case first && d.Failure == authz.FailureNotFollowed:
+		s.log.Warn("a request names a policy that this sidecar does not follow, and is denied; add it to --policies, or fix the route's "+
+			"context extension", "policy", text)
 	case first:
 		s.log.Warn("no such policy: the request gets the default decision; create the policy, or fix the route's "+
-			"context extension or the sidecar's own policy ID", "policy", text, "decision", effect.String())
+			"context extension or the sidecar's own policy ID", "policy", text, "decision", d.Effect.String())
 	case last:
 		s.log.Warn("requests ask for many policies that do not exist; no more of them are logged for a while",
 			"logged", maxMissingPolicies, "while", missingPolicyEvery)

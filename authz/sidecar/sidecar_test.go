@@ -216,7 +216,7 @@ func TestSidecarLeavesItsLocation(t *testing.T) {
 }
 
 func TestAConfigNeedsItsFeed(t *testing.T) {
-	if _, err := sidecar.New(sidecar.Config{Location: location, Node: "n1"}); err == nil {
+	if _, err := sidecar.New(sidecar.Config{Scope: authz.Scope{Location: location}, Node: "n1"}); err == nil {
 		t.Error("a sidecar without a feed")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -48,13 +49,14 @@ func (s *Sidecar) restore(ctx context.Context) {
 	s.apply(ctx, &snapshot{}, update)
 }
 
-// readSaved reads the snapshot file. One that cannot be used is as good as none, but
+// readSaved reads what the snapshot file has of the policies that are followed. A file that cannot be used is as good as none, but
 // for the log.
 func (s *Sidecar) readSaved() (update authz.Update, written time.Time, ok bool) {
 	if s.config.SnapshotFile == "" {
 		return authz.Update{}, time.Time{}, false
 	}
 	update, written, err := ReadSnapshot(s.config.Location, s.config.SnapshotFile)
+	maps.DeleteFunc(update.Policies, func(name authz.PolicyName, _ authz.PolicyState) bool { return !s.config.Policies.Has(name.ID()) })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("the snapshot file could not be read", "file", s.config.SnapshotFile, "error", err)
 	}

@@ -79,7 +79,7 @@ func startLogging(t *testing.T, log *bytes.Buffer) (*sidecar.Sidecar, func()) {
 	feed := newFeed()
 	feed.put(webName, authz.PolicyState{Policy: policy("a", "")})
 	s, err := sidecar.New(sidecar.Config{
-		Feed: feed, Location: location, Policy: "web", Node: "n1", Default: authz.Allow,
+		Feed: feed, Scope: authz.Scope{Location: location}, Policy: "web", Node: "n1", Default: authz.Allow,
 		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"understudy/admin"
+	"understudy/authz"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/storage"
 	"understudy/cmd/understudy/telemetry"
@@ -112,12 +113,19 @@ func (c *config) check(check rule) {
 	check(storage.LocationPattern.MatchString(c.Location), "location", "it is like projects/default/locations/local")
 	check(!strings.HasSuffix(c.Location, "/locations/"+admin.ReservedLocation), "location", admin.ReservedLocation+" is reserved: Policyfile locks are kept there")
 	check(storage.IDPattern.MatchString(c.Policy), "policy", "an ID has letters, digits and characters of _.:-")
+	check(c.validSelection(), "policies", "each is the ID of a policy, or the beginning of IDs with a * behind, such as team-*")
+	check(authz.Selection(c.Policies).Has(authz.PolicyID(c.Policy)), "policies", "the policy of --policy has to be among them, which decides where a route names none")
 	check(storage.IDPattern.MatchString(c.node), "node", "an ID has letters, digits and characters of _.:-")
 	check(len(c.enable) > 0, "enable", "it is authz, admin or authz,admin")
 	for _, e := range c.enable {
 		check(command.OneOf(e, "authz", "admin"), "enable", "it is authz, admin or authz,admin")
 	}
 	c.checkAdmin(check)
+}
+
+// validSelection reports whether each element of --policies can name a policy.
+func (c *config) validSelection() bool {
+	return !slices.ContainsFunc(c.Policies, func(element string) bool { return !storage.SelectionPattern.MatchString(element) })
 }
 
 // checkObserve checks what --observe does not go with: an observer that denied, or that
@@ -186,7 +194,7 @@ func (c *logConfig) level() slog.Level {
 
 // serveFlags orders the flags of serve by what one wants to set.
 var serveFlags = []command.FlagGroup{
-	{Title: "What it follows, and who it is", Names: []string{"store", "store-password-file", "store-ca-file", "store-cert-file", "store-key-file", "location", "policy", "node", "enable", "snapshot-file"}},
+	{Title: "What it follows, and who it is", Names: []string{"store", "store-password-file", "store-ca-file", "store-cert-file", "store-key-file", "location", "policy", "policies", "node", "enable", "snapshot-file"}},
 	{Title: "Where it listens", Names: []string{
 		"authz-addr", "authz-socket-mode", "http-authz-addr", "http-authz-path-prefix",
 		"admin-addr", "admin-host", "allow-unauthenticated-admin", "health-addr",

@@ -75,6 +75,7 @@ var serveRows = []environmentRow{
 	{name: "UNDERSTUDY_STORE_KEY_FILE", malformed: "-----BEGIN PRIVATE KEY-----\n" + canary, with: []string{awayTLS, "UNDERSTUDY_STORE_CERT_FILE=main.go"}},
 	{name: "UNDERSTUDY_LOCATION", malformed: canary},
 	{name: "UNDERSTUDY_POLICY", malformed: canary + "/"},
+	{name: "UNDERSTUDY_POLICIES", malformed: canary + "/"},
 	{name: "UNDERSTUDY_NODE", malformed: canary + "/"},
 	{name: "UNDERSTUDY_ENABLE", malformed: canary},
 	{name: "UNDERSTUDY_SNAPSHOT_FILE"}, // each value is the name of a file

@@ -202,10 +202,10 @@ func TestUsersAreMadeAsDocumented(t *testing.T) {
 	for location, may := range map[authz.Location][2]storage.Store{
 		"projects/default/locations/local": {local, shop}, "projects/default/locations/shop": {shop, local},
 	} {
-		if _, err := may[0].Load(t.Context(), location); err != nil {
+		if _, err := may[0].Load(t.Context(), authz.Scope{Location: location}); err != nil {
 			t.Errorf("%s is not loaded by its own user: %v", location, err)
 		}
-		if _, err := may[1].Load(t.Context(), location); !errors.Is(err, redisstore.ErrRefused) {
+		if _, err := may[1].Load(t.Context(), authz.Scope{Location: location}); !errors.Is(err, redisstore.ErrRefused) {
 			t.Errorf("%s is loaded by the user of another location: %v", location, err)
 		}
 	}

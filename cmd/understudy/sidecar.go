@@ -11,7 +11,7 @@ import (
 func (s *server) newSidecar() (*sidecar.Sidecar, error) {
 	return sidecar.New(sidecar.Config{
 		Feed:            s.store,
-		Location:        authz.Location(s.config.Location),
+		Scope:           authz.Scope{Location: authz.Location(s.config.Location), Policies: s.config.Policies},
 		Policy:          authz.PolicyID(s.config.Policy),
 		Node:            s.config.node,
 		Observing:       s.config.observe,

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -193,5 +195,21 @@ func TestUnderstudyIsASidecar(t *testing.T) {
 	aliases := m.deployment.Spec.Template.Spec.HostAliases
 	if len(aliases) != 1 || aliases[0].IP != "127.0.0.1" || !slices.Equal(aliases[0].Hostnames, []string{"understudy", "upstream"}) {
 		t.Errorf("envoy.yaml names understudy and upstream; the Pod's names are %v", aliases)
+	}
+}
+
+// TestKubernetesSidecarHasThePoliciesOfTheRoutes: a request that names another one is denied.
+func TestKubernetesSidecarHasThePoliciesOfTheRoutes(t *testing.T) {
+	envoy, err := os.ReadFile("../envoy/envoy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := environment(readManifest(t).container(t, "understudy"))
+	want := []string{env["UNDERSTUDY_POLICY"]}
+	for _, m := range regexp.MustCompile(`context_extensions: \{ policy: (\w+) \}`).FindAllStringSubmatch(string(envoy), -1) {
+		want = append(want, m[1])
+	}
+	if got := env["UNDERSTUDY_POLICIES"]; got != strings.Join(want, ",") || len(want) < 2 {
+		t.Errorf("the policies are %s, those of the routes %s", got, strings.Join(want, ","))
 	}
 }

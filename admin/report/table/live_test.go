@@ -62,7 +62,7 @@ func (r *row) rehearse(t *testing.T, requests []*request) *publishing {
 		published: make(chan []authz.PublishedEvidence, 1000), // none is waited for in the end
 		tallies:   make(map[string]report.Published),
 	}
-	s := servertest.Run(t, sidecar.Config{Feed: feed, Location: location, Node: "test", Policy: "shop"})
+	s := servertest.Run(t, sidecar.Config{Feed: feed, Scope: authz.Scope{Location: location}, Node: "test", Policy: "shop"})
 	for _, q := range requests {
 		http := q.input["attributes"].(map[string]any)["request"].(map[string]any)["http"].(map[string]any)
 		check := rehearsaltest.Request(q.input, q.at)

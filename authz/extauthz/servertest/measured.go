@@ -37,7 +37,7 @@ func Measure(t testing.TB, module string, experiments ...string) Measured {
 		t.Fatal(err)
 	}
 	sidecar := Run(t, sidecar.Config{
-		Location: location, Node: "test", Policy: "web", Meters: metrics.Provider,
+		Scope: authz.Scope{Location: location}, Node: "test", Policy: "web", Meters: metrics.Provider,
 		Feed: PolicySet{Cursor: authz.Cursor{Sequence: 1, Nonce: "n"}, Policies: map[authz.PolicyName]authz.PolicyState{name: state}},
 	})
 	return Measured{New(t, sidecar, meters), metrics}

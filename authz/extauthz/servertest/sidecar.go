@@ -16,12 +16,12 @@ import (
 type PolicySet authz.Update
 
 // Load is of authz.Feed.
-func (f PolicySet) Load(context.Context, authz.Location) (authz.Update, error) {
+func (f PolicySet) Load(context.Context, authz.Scope) (authz.Update, error) {
 	return authz.Update(f), nil
 }
 
 // Next is of authz.Feed. There is no next change.
-func (PolicySet) Next(ctx context.Context, _ authz.Location, _ authz.Cursor) (authz.Update, error) {
+func (PolicySet) Next(ctx context.Context, _ authz.Scope, _ authz.Cursor) (authz.Update, error) {
 	<-ctx.Done()
 	return authz.Update{}, ctx.Err()
 }
@@ -42,7 +42,7 @@ func Sidecar(t testing.TB, policies map[authz.PolicyID]*adminpb.Policy) *sidecar
 	for id, p := range policies {
 		set.Policies[location.Policy(id)] = authz.PolicyState{Policy: p}
 	}
-	return Run(t, sidecar.Config{Feed: set, Location: location, Node: "test"})
+	return Run(t, sidecar.Config{Feed: set, Scope: authz.Scope{Location: location}, Node: "test"})
 }
 
 // Run starts a sidecar, waits until it is ready and stops it when the test ends. A test

@@ -4,7 +4,7 @@
 // A store is a file (bolt), which belongs to one process, or a Redis, which any number of
 // sidecars share. Opening a Redis makes no connection yet: a sidecar starts without its
 // store and decides by the snapshot file, which has the last policies that it followed.
-// The name of that file is made from store, location and policy, so that restore finds the
+// The name of that file is made from store, location, policy and --policies, so that restore finds the
 // file of a server by the same flags.
 package storage
 
@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -44,6 +45,9 @@ type Config struct {
 	// Policy is the ID of the policy that decides where a route names none. The name of the
 	// snapshot file has it, since sidecars with another one keep other policies.
 	Policy string
+	// Policies are those that a sidecar follows: IDs, and beginnings of IDs with a * behind. Empty
+	// means all.
+	Policies []string
 	// SnapshotFile is empty if there is no folder for it.
 	SnapshotFile string
 }
@@ -66,6 +70,7 @@ func (c *Config) Bind(f *pflag.FlagSet) {
 	f.StringVar(&c.TLS.Key, "store-key-file", "", "its key, as PEM without a password")
 	f.StringVar(&c.Location, "location", "projects/default/locations/local", "the set of sidecars that this one belongs to")
 	f.StringVar(&c.Policy, "policy", "default", "the ID of the policy that decides where a route names none")
+	f.StringSliceVar(&c.Policies, "policies", nil, "the policies that decide here, with a comma between them, such as shop,team-*; other ones take no memory, and a request that names one is denied (default all of the location)")
 	f.StringVar(&c.SnapshotFile, "snapshot-file", "", "where the last policies are kept, for a start without the store and for the command restore (default a file next to a bolt store, and one for each Redis in the user's state directory)")
 }
 
@@ -75,6 +80,8 @@ var (
 	LocationPattern = regexp.MustCompile(`^projects/[a-z]([a-z0-9-]{0,61}[a-z0-9])?/locations/[A-Za-z0-9_.:-]{1,255}$`)
 	// IDPattern is that of the ID of a policy or a sidecar.
 	IDPattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,255}$`)
+	// SelectionPattern is that of an element of --policies.
+	SelectionPattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,255}\*?$`)
 )
 
 // FillIn sets the defaults that depend on the machine.
@@ -94,11 +101,15 @@ func (c *Config) FillIn() error {
 	return nil
 }
 
-// DefaultSnapshotFile is a file of its own for each store, location and policy: what was
-// saved of another store is not what this one has lost. It is empty if there is no
+// DefaultSnapshotFile is a file of its own for each store, location, policy and selection of
+// policies: what was saved of another one is not what this one has lost. It is empty if there is no
 // folder for it.
 func (c *Config) DefaultSnapshotFile() string {
 	name := c.locationInNames() + c.Policy
+	if len(c.Policies) > 0 {
+		selected := sha256.Sum256([]byte(strings.Join(slices.Sorted(slices.Values(c.Policies)), ",")))
+		name += "." + hex.EncodeToString(selected[:4])
+	}
 	if path, ok := strings.CutPrefix(c.Store, BoltScheme); ok {
 		return path + "." + name + ".snapshot"
 	}

@@ -256,5 +256,5 @@ func (r *restore) report(err error, way *way, names []authz.PolicyName, saved au
 
 // restoreFlags are those of serve that restore takes.
 var restoreFlags = []command.FlagGroup{
-	{Title: "The store, as serve has it", Names: []string{"store", "store-password-file", "store-ca-file", "store-cert-file", "store-key-file", "location", "policy", "snapshot-file"}},
+	{Title: "The store, as serve has it", Names: []string{"store", "store-password-file", "store-ca-file", "store-cert-file", "store-key-file", "location", "policy", "policies", "snapshot-file"}},
 }
