@@ -2468,6 +2468,9 @@ type UpdatePolicyRequest struct {
 	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Optional. If the policy is deleted, restore it and update it, in one step. What of it is not
 	// updated is as it was when it was deleted.
+	// (-- api-linter: core::0134::request-unknown-fields=disabled
+	//
+	//	aip.dev/not-precedent: In two calls the deleted content would decide in between. --)
 	Undelete      bool `protobuf:"varint,5,opt,name=undelete,proto3" json:"undelete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
