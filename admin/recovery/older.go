@@ -30,7 +30,7 @@ func (r Recovery) RestoreNewer(ctx context.Context) ([]authz.PolicyName, error) 
 		if err != nil {
 			return nil, err
 		}
-		c.replace(stored.record, writes...)
+		c.replace(stored, writes...)
 	}
 	return c.names, r.commit(ctx, c)
 }
@@ -48,82 +48,74 @@ func (r Recovery) AcceptOlder(ctx context.Context) ([]authz.PolicyName, error) {
 		return nil, err
 	}
 	for _, stored := range reported {
-		older[stored.name()] = stored
+		older[nameOf(stored)] = stored
 	}
 	var c change
 	for _, name := range slices.Sorted(maps.Keys(older)) {
 		stored := older[name]
-		write, err := admin.NewPut(stored.record.Key, stored.record.Etag, stored.policy)
+		write, err := admin.NewPut(stored.Record.Key, stored.Record.Etag, stored.Policy)
 		if err != nil {
 			return nil, err
 		}
-		write.ExpireTime = stored.record.ExpireTime
-		c.replace(stored.record, write)
+		write.ExpireTime = stored.Record.ExpireTime
+		c.replace(stored, write)
 	}
 	return c.names, r.commit(ctx, c)
 }
 
-// storedPolicy is a policy as the store has it, deleted ones included.
-type storedPolicy struct {
-	record admin.Record
-	policy *adminpb.Policy
-}
-
-func (p storedPolicy) name() authz.PolicyName { return authz.PolicyName(p.record.Key) }
-
 // stored returns what the store has of policies, without those that are not there or cannot be
 // read, in the order of the names.
-func (r Recovery) stored(ctx context.Context, names []authz.PolicyName) ([]storedPolicy, error) {
-	keys := make([]admin.Key, len(names))
-	for i, name := range names {
-		keys[i] = admin.Key(name)
-	}
-	records, err := r.Store.Get(ctx, keys...)
+func (r Recovery) stored(ctx context.Context, names []authz.PolicyName) ([]admin.StoredPolicy, error) {
+	records, err := r.Store.Get(ctx, keysOf(names)...)
 	if err != nil {
 		return nil, err
 	}
-	var out []storedPolicy
+	var out []admin.StoredPolicy
 	for _, record := range records {
-		policy := &adminpb.Policy{}
-		if record.Key != "" && record.Resource().Decode(policy) == nil {
-			out = append(out, storedPolicy{record, policy})
+		if record.Key == "" {
+			continue
+		}
+		if policy, err := admin.Decode(record, &adminpb.Policy{}); err == nil {
+			out = append(out, admin.StoredPolicy{Record: record, Policy: policy})
 		}
 	}
 	return out, nil
 }
 
 // older returns the policies of which the store has an older version than is saved.
-func (r Recovery) older(ctx context.Context) (map[authz.PolicyName]storedPolicy, error) {
+func (r Recovery) older(ctx context.Context) (map[authz.PolicyName]admin.StoredPolicy, error) {
 	all, err := r.stored(ctx, slices.Sorted(maps.Keys(r.Saved.Policies)))
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[authz.PolicyName]storedPolicy)
+	out := make(map[authz.PolicyName]admin.StoredPolicy)
 	for _, p := range all {
-		if saved := r.Saved.Policies[p.name()]; p.record.Sequence < saved.Sequence && p.differs(saved) {
-			out[p.name()] = p
+		if saved := r.Saved.Policies[nameOf(p)]; p.Record.Sequence < saved.Sequence && differs(p, saved) {
+			out[nameOf(p)] = p
 		}
 	}
 	return out, nil
 }
 
-// differs reports whether a sidecar decides otherwise by what it has saved. What could never be
+func nameOf(p admin.StoredPolicy) authz.PolicyName { return authz.PolicyName(p.Record.Key) }
+
+// differs reports whether a sidecar decides otherwise by what it has saved of a policy. What could never be
 // read decides nothing.
-func (p storedPolicy) differs(saved authz.PolicyState) bool {
-	deleted := p.policy.DeleteTime != nil
+func differs(p admin.StoredPolicy, saved authz.PolicyState) bool {
+	deleted := !p.Live()
 	switch {
 	case saved.Gone():
 		return !deleted
 	case saved.Policy == nil || deleted:
 		return saved.Policy != nil
 	}
-	stored, errStored := authz.Pack(p.policy)
+	stored, errStored := authz.Pack(p.Policy)
 	wanted, errWanted := authz.Pack(saved.Policy)
 	return errStored != nil || errWanted != nil || !stored.SameContent(wanted)
 }
 
 // reportedOlder returns the policies of which a node reports that the store has an older version.
-func (r Recovery) reportedOlder(ctx context.Context) ([]storedPolicy, error) {
+func (r Recovery) reportedOlder(ctx context.Context) ([]admin.StoredPolicy, error) {
 	nodes, err := r.Store.Nodes(ctx, r.Location)
 	if err != nil {
 		return nil, err
@@ -142,15 +134,15 @@ func (r Recovery) reportedOlder(ctx context.Context) ([]storedPolicy, error) {
 
 // newer returns the writes that put the saved version of a policy, or its deletion, in the place
 // of the stored one.
-func (r Recovery) newer(ctx context.Context, stored storedPolicy) ([]admin.Write, error) {
-	saved := r.Saved.Policies[stored.name()]
+func (r Recovery) newer(ctx context.Context, stored admin.StoredPolicy) ([]admin.Write, error) {
+	saved := r.Saved.Policies[nameOf(stored)]
 	if saved.Gone() {
-		_, write, err := admin.SoftDeletion(stored.policy, time.Now())
+		_, write, err := admin.SoftDeletion(stored.Policy, time.Now())
 		return admin.DeletionWrites(write), err
 	}
 	var writes []admin.Write
-	if stored.policy.DeleteTime != nil {
-		writes = admin.UndeletionWrites(stored.record.Key)
+	if !stored.Live() {
+		writes = admin.UndeletionWrites(stored.Record.Key)
 	}
 	puts, err := r.puts(ctx, saved)
 	return append(writes, puts...), err

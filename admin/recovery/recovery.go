@@ -112,13 +112,18 @@ func (r Recovery) readable() []authz.PolicyName {
 
 func (r Recovery) policies() admin.Collection { return admin.Collection(r.Location + "/policies") }
 
-// unknown returns those of the names of which the store has no record.
-func unknown[N ~string](ctx context.Context, r Recovery, names []N) ([]N, error) {
+// keysOf returns the keys of resources.
+func keysOf[N ~string](names []N) []admin.Key {
 	keys := make([]admin.Key, len(names))
 	for i, name := range names {
 		keys[i] = admin.Key(name)
 	}
-	records, err := r.Store.Summaries(ctx, keys...)
+	return keys
+}
+
+// unknown returns those of the names of which the store has no record.
+func unknown[N ~string](ctx context.Context, r Recovery, names []N) ([]N, error) {
+	records, err := r.Store.Summaries(ctx, keysOf(names)...)
 	if err != nil {
 		return nil, err
 	}
@@ -210,9 +215,9 @@ func (c *change) create(name authz.PolicyName, writes ...admin.Write) {
 }
 
 // replace adds the writes about a policy that is there.
-func (c *change) replace(r admin.Record, writes ...admin.Write) {
-	c.names, c.writes = append(c.names, authz.PolicyName(r.Key)), append(c.writes, writes...)
-	c.conditions = append(c.conditions, admin.Unchanged{Key: r.Key, Sequence: r.Sequence})
+func (c *change) replace(p admin.StoredPolicy, writes ...admin.Write) {
+	c.names, c.writes = append(c.names, nameOf(p)), append(c.writes, writes...)
+	c.conditions = append(c.conditions, p.Unchanged())
 }
 
 // commit makes a change, with an event for the sidecars.

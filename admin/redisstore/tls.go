@@ -96,8 +96,8 @@ type clientCertificate struct {
 	wanted bool
 }
 
-// get implements GetClientCertificate of tls.Config. The certificate is shown whatever
-// authorities the server names: its refusal says more than its surprise that none is shown.
+// get implements GetClientCertificate of tls.Config. The certificate is shown also if
+// the server names other authorities: then its refusal says what is wrong.
 func (c *clientCertificate) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	if c.wanted = true; c.certificate == nil {
 		return &tls.Certificate{}, nil

@@ -183,8 +183,9 @@ func (s *Sidecar) apply(ctx context.Context, on *snapshot, update authz.Update) 
 	s.replays.follow(before, next)
 	s.markWhenCompiled(next)
 	s.logFailures(before, next, update)
-	s.logMissing(before, next)
-	s.logStale(before, next)
+	for _, f := range storeFaults {
+		s.logFault(f, before, next)
+	}
 	if before == nil {
 		close(s.ready)
 	}

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"understudy/authz"
-
-	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 )
 
 // A policy ends when the feed says so: with a change, or as deleted in a Load. One that
@@ -39,7 +36,7 @@ func (s *Sidecar) lastKnown(ctx context.Context) *snapshot {
 func (s *Sidecar) missingFrom(ctx context.Context, known *snapshot, loaded authz.Update) (map[authz.PolicyName]bool, error) {
 	missing := make(map[authz.PolicyName]bool)
 	for name := range known.policies {
-		if _, there := loaded.Policies[name]; !there && s.config.Policies.Has(name.ID()) {
+		if _, there := loaded.Policies[name]; !there {
 			missing[name] = true
 		}
 	}
@@ -85,37 +82,3 @@ func (s *snapshot) missing() []authz.PolicyName {
 // MissingHelp says what to do about policies that the store has lost.
 const MissingHelp = "`understudy restore` stores them again from the snapshot file; " +
 	"`understudy restore --empty` accepts the loss, and the sidecars drop them"
-
-// logMissing logs when policies get lost, and when none is any more.
-func (s *Sidecar) logMissing(before, now *snapshot) {
-	missing := now.missing()
-	var had []authz.PolicyName
-	if before != nil {
-		had = before.missing()
-	}
-	switch {
-	case len(missing) == 0 && len(had) > 0:
-		s.log.Info("the store has all policies again, or their loss was accepted")
-	case !slices.Equal(missing, had) && len(missing) > 0:
-		s.log.Error("the store has lost policies; the last ones decide on. "+MissingHelp,
-			"count", len(missing), "policies", joinIDs(missing), "location", string(s.config.Location))
-	}
-}
-
-// withMissing adds to the error of a node, which may be nil, the policies that the store
-// has lost, at most maxNodeErrors of them.
-func (s *snapshot) withMissing(failure *statuspb.Status) *statuspb.Status {
-	return withReason(failure, authz.ReasonMissing, s.missing(), "the store has lost %d policies that this node enforces: %s")
-}
-
-// joinIDs returns the IDs of at most maxNodeErrors policies.
-func joinIDs(names []authz.PolicyName) string {
-	var ids []string
-	for _, name := range names[:min(len(names), maxNodeErrors)] {
-		ids = append(ids, string(name.ID()))
-	}
-	if len(names) > maxNodeErrors {
-		ids = append(ids, "…")
-	}
-	return strings.Join(ids, ", ")
-}

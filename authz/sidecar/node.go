@@ -90,7 +90,10 @@ func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
 		if s.config.Policy != "" {
 			n.DefaultPolicy = string(s.config.Location.Policy(s.config.Policy))
 		}
-		n.Error = snap.withStale(snap.withMissing(snap.nodeError()))
+		n.Error = snap.nodeError()
+		for _, f := range storeFaults {
+			n.Error = f.with(n.Error, snap)
+		}
 	}
 	return n
 }
@@ -119,27 +122,6 @@ func (s *snapshot) failures() []failure {
 		return cmp.Or(cmp.Compare(b.sequence, a.sequence), cmp.Compare(a.resource, b.resource))
 	})
 	return out
-}
-
-// withReason adds to the error of a node, which may be nil, that the store has lost what the node
-// enforces of policies, at most maxNodeErrors of them. text says so with their number and IDs.
-func withReason(failure *statuspb.Status, reason string, names []authz.PolicyName, text string) *statuspb.Status {
-	if len(names) == 0 {
-		return failure
-	}
-	st := status.FromProto(failure)
-	if failure == nil {
-		st = status.Newf(codes.DataLoss, text, len(names), joinIDs(names))
-	}
-	for _, name := range names[:min(len(names), maxNodeErrors)] {
-		detailed, err := st.WithDetails(&errdetails.ErrorInfo{
-			Reason: reason, Domain: adminpb.ErrorDomain, Metadata: map[string]string{"resource": string(name)},
-		})
-		if err == nil {
-			st = detailed
-		}
-	}
-	return st.Proto()
 }
 
 func withFailure(st *status.Status, f failure) *status.Status {

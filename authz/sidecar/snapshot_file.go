@@ -49,8 +49,8 @@ func (s *Sidecar) restore(ctx context.Context) {
 	s.apply(ctx, &snapshot{}, update)
 }
 
-// readSaved reads what the snapshot file has of the policies that are followed. A file that cannot be used is as good as none, but
-// for the log.
+// readSaved reads what the snapshot file has of the policies that are followed. A file that cannot
+// be used is as good as none, but for the log.
 func (s *Sidecar) readSaved() (update authz.Update, written time.Time, ok bool) {
 	if s.config.SnapshotFile == "" {
 		return authz.Update{}, time.Time{}, false
@@ -64,7 +64,8 @@ func (s *Sidecar) readSaved() (update authz.Update, written time.Time, ok bool) 
 }
 
 // ReadSnapshot returns what the snapshot file of a sidecar of the location holds, and
-// when it was written. A policy that the store had as deleted is there with its sequence. The error wraps fs.ErrNotExist if there is no file.
+// when it was written. A policy that the store had as deleted is there with its sequence. The error
+// wraps fs.ErrNotExist if there is no file.
 func ReadSnapshot(location authz.Location, path string) (authz.Update, time.Time, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

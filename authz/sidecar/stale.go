@@ -3,8 +3,6 @@ package sidecar
 import (
 	"slices"
 
-	statuspb "google.golang.org/genproto/googleapis/rpc/status"
-
 	"understudy/authz"
 )
 
@@ -70,25 +68,3 @@ func (s *snapshot) stale() []authz.PolicyName {
 // StaleHelp says what to do about policies of which the store has an older version.
 const StaleHelp = "`understudy restore --newer` stores the newer versions again from the snapshot file; " +
 	"`understudy restore --accept` has the sidecars follow the store"
-
-// logStale logs when the store has older versions of policies, and when it does not any more.
-func (s *Sidecar) logStale(before, now *snapshot) {
-	stale := now.stale()
-	var had []authz.PolicyName
-	if before != nil {
-		had = before.stale()
-	}
-	switch {
-	case len(stale) == 0 && len(had) > 0:
-		s.log.Info("the store has no older version of a policy any more")
-	case !slices.Equal(stale, had) && len(stale) > 0:
-		s.log.Error("the store has gone back: it has older versions of policies than were applied here; the newer ones decide on. "+StaleHelp,
-			"count", len(stale), "policies", joinIDs(stale), "location", string(s.config.Location))
-	}
-}
-
-// withStale adds to the error of a node, which may be nil, the policies of which the store has an
-// older version, at most maxNodeErrors of them.
-func (s *snapshot) withStale(failure *statuspb.Status) *statuspb.Status {
-	return withReason(failure, authz.ReasonStale, s.stale(), "the store has gone back: it has older versions of %d policies than this node enforces: %s")
-}

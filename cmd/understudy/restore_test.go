@@ -138,19 +138,22 @@ func (f *lostFleet) restore(t *testing.T, code int, says string, flags ...string
 func (f *lostFleet) lose(t *testing.T) {
 	t.Helper()
 	sendToRedis(t, f.redis, "FLUSHALL")
+	f.decides(t, 0, 7, func(r *running) { r.awaitMissing(t, "shop") })
+}
+
+// decides waits for something on all that are there, and checks what a GET and a POST get then.
+func (f *lostFleet) decides(t *testing.T, get, post int32, await func(*running)) {
+	t.Helper()
 	for _, r := range f.live {
-		r.awaitMissing(t, "shop")
-		r.decides(t, 0, 7)
+		await(r)
+		r.decides(t, get, post)
 	}
 }
 
 // restored waits until nothing is missing, and checks what a GET and a POST get then.
 func (f *lostFleet) restored(t *testing.T, get, post int32) {
 	t.Helper()
-	for _, r := range f.live {
-		r.awaitMissing(t)
-		r.decides(t, get, post)
-	}
+	f.decides(t, get, post, func(r *running) { r.awaitMissing(t) })
 }
 
 // TestRedisComesBackEmpty loses everything under two sidecars, restores it from the

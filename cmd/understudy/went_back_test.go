@@ -50,19 +50,13 @@ func olderDump(t *testing.T) *lostFleet {
 // wentBack waits until all have noticed. They decide as before.
 func (f *lostFleet) wentBack(t *testing.T) {
 	t.Helper()
-	for _, r := range f.live {
-		r.awaitStale(t, "shop")
-		r.decides(t, 7, 0)
-	}
+	f.decides(t, 7, 0, func(r *running) { r.awaitStale(t, "shop") })
 }
 
 // follow waits until nothing is older in the store, and checks what a GET and a POST get then.
 func (f *lostFleet) follow(t *testing.T, get, post int32) {
 	t.Helper()
-	for _, r := range f.live {
-		r.awaitStale(t)
-		r.decides(t, get, post)
-	}
+	f.decides(t, get, post, func(r *running) { r.awaitStale(t) })
 }
 
 // TestRedisComesBackWithAnOlderDump: what was committed decides on, on sidecars that run and on one

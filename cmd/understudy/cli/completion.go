@@ -131,6 +131,15 @@ func completeRequire(_ *cobra.Command, _ []string, typed string) ([]string, cobr
 	return lists, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
+// idsOf are the IDs of resources.
+func idsOf[R authz.Resource](resources []R) []string {
+	var ids []string
+	for _, r := range resources {
+		ids = append(ids, authz.ResourceName(r.GetName()).ID())
+	}
+	return ids
+}
+
 // policyIDs are the policies of the location; none if the server does not answer.
 func (c *Client) policyIDs(ctx context.Context) []string {
 	// One page: nobody chooses among more.
@@ -138,11 +147,7 @@ func (c *Client) policyIDs(ctx context.Context) []string {
 	if err != nil {
 		return nil
 	}
-	var ids []string
-	for _, p := range all.Policies {
-		ids = append(ids, authz.ResourceName(p.Name).ID())
-	}
-	return ids
+	return idsOf(all.Policies)
 }
 
 // experimentIDs are the experiments of all policies, as POLICY/EXPERIMENT.
@@ -166,11 +171,7 @@ func (c *Client) nodeIDs(ctx context.Context) []string {
 	if err != nil {
 		return nil
 	}
-	var ids []string
-	for _, n := range all.Nodes {
-		ids = append(ids, authz.ResourceName(n.Name).ID())
-	}
-	return ids
+	return idsOf(all.Nodes)
 }
 
 // datasetIDs are the datasets of the location.
@@ -179,11 +180,7 @@ func (c *Client) datasetIDs(ctx context.Context) []string {
 	if err != nil {
 		return nil
 	}
-	var ids []string
-	for _, d := range all.Datasets {
-		ids = append(ids, authz.ResourceName(d.Name).ID())
-	}
-	return ids
+	return idsOf(all.Datasets)
 }
 
 // versionNumbers are the versions of a dataset.
@@ -192,9 +189,5 @@ func (c *Client) versionNumbers(ctx context.Context, dataset string) []string {
 	if err != nil {
 		return nil
 	}
-	var numbers []string
-	for _, v := range all.DatasetVersions {
-		numbers = append(numbers, authz.ResourceName(v.Name).ID())
-	}
-	return numbers
+	return idsOf(all.DatasetVersions)
 }
