@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 )
 
 // TestCompilersWait has as many compilations at once as there are processors. Anyone who
@@ -23,7 +24,7 @@ func TestCompilersWait(t *testing.T) {
 	}
 	for range runtime.GOMAXPROCS(0) {
 		go func() { done <- c.run(t.Context(), work) }()
-		<-started
+		testkit.Closed(t, "the first compilation to start", started)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	waiting := make(chan error)
@@ -31,14 +32,14 @@ func TestCompilersWait(t *testing.T) {
 		waiting <- c.compile(gone, &adminpb.Policy{Modules: map[string]string{"web.rego": "package web\n\nallow := true\n"}})
 	}()
 	cancel()
-	if err := <-waiting; !errors.Is(err, context.Canceled) {
+	if err := testkit.Receive(t, "the canceled compilation to end", waiting); !errors.Is(err, context.Canceled) {
 		t.Errorf("what waits for its turn ends with %v, want the error of its context", err)
 	}
 	go func() { done <- c.run(t.Context(), work) }()
 	close(release)
-	<-started
+	testkit.Closed(t, "the second compilation to start", started)
 	for range runtime.GOMAXPROCS(0) + 1 {
-		if err := <-done; err != nil {
+		if err := testkit.Receive(t, "a compilation to end", done); err != nil {
 			t.Error(err)
 		}
 	}

@@ -168,7 +168,15 @@ func readOperation(r Record) (*storedOperation, error) {
 	}, nil
 }
 
-// NewPut returns the write that stores the operation in a new version.
+// clone returns a copy that shares nothing that changes.
+func (op *storedOperation) clone() *storedOperation {
+	c := *op
+	c.message, c.wrapper = proto.CloneOf(op.message), proto.Clone(op.wrapper)
+	c.metadata = commonMetadata(c.wrapper)
+	return &c
+}
+
+// put returns the write that stores the operation in a new version.
 func (op *storedOperation) put() (Put, error) {
 	if err := op.packMetadata(); err != nil {
 		return Put{}, err

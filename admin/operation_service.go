@@ -60,7 +60,7 @@ func (s *Server) CancelOperation(
 	}
 	if !op.ended() && !op.metadata.CancelRequested {
 		op.metadata.CancelRequested = true
-		if err := s.replaceOperation(ctx, op, s.commit); err != nil {
+		if _, err := s.replaceOperation(ctx, op, s.commit); err != nil {
 			return nil, s.storeFailed(ctx, "cancelling "+op.message.Name, err)
 		}
 	}

@@ -45,7 +45,7 @@ func ignoreTimeout(ctx context.Context, err error) error {
 }
 
 // refresh brings an operation up to date. One that ends is stored as it ended, so
-// that it stays so whatever becomes of the nodes.
+// that it stays so whatever becomes of the nodes: it has ended only once that is stored.
 func (s *Server) refresh(ctx context.Context, op *storedOperation) error {
 	if op.ended() {
 		return nil
@@ -55,28 +55,50 @@ func (s *Server) refresh(ctx context.Context, op *storedOperation) error {
 	if err != nil {
 		return err
 	}
+	before := op.clone()
 	if !op.progress(nodes, s.now()) {
 		return nil
 	}
-	return s.replaceOperation(ctx, op, s.commitAside)
+	replaced, err := s.replaceOperation(ctx, op, s.commitAside)
+	if err == nil && !replaced {
+		err = s.readAgain(ctx, op)
+	}
+	if err != nil {
+		*op = *before
+	}
+	return err
 }
 
-// replaceOperation stores a new version of an operation. One that was deleted or
-// replaced meanwhile is left alone: others see to it.
+// readAgain replaces an operation by what is stored of it. One that was deleted stays as it is.
+func (s *Server) readAgain(ctx context.Context, op *storedOperation) error {
+	records, err := s.store.Get(ctx, Key(op.message.Name))
+	if err != nil || records[0].Key == "" {
+		return err
+	}
+	stored, err := readOperation(records[0])
+	if err != nil {
+		return err
+	}
+	*op = *stored
+	return nil
+}
+
+// replaceOperation stores a new version of an operation and reports whether it did: one that was
+// deleted or replaced meanwhile is left alone.
 func (s *Server) replaceOperation(
 	ctx context.Context, op *storedOperation, commit func(context.Context, Txn) (int64, error),
-) error {
+) (replaced bool, err error) {
 	known := Exists{Key: Key(op.message.Name), Etag: op.etag}
 	write, err := op.put()
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = commit(ctx, Txn{
 		ID: NewID(), Project: known.Key.Project(),
 		Conditions: []Condition{known}, Writes: []Write{write},
 	})
 	if failed := (*ConditionError)(nil); asCondition(err, &failed) {
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }

@@ -103,7 +103,7 @@ func (r *row) commitUntilKilled(g *generations, kill func(), after int64) {
 			close(enough)
 		}
 	})
-	<-enough
+	testkit.Closed(r, "enough changes", enough)
 	kill()
 	running.Wait()
 }

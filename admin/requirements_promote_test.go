@@ -401,7 +401,7 @@ func (r *row) promoteUntilKilled(kill func(), next int, after int64) {
 			close(enough)
 		}
 	})
-	<-enough
+	testkit.Closed(r, "enough changes", enough)
 	kill()
 	running.Wait()
 }

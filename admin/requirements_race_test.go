@@ -288,9 +288,13 @@ func waitReturnsOnceDone(r *row) {
 	target, body := r.path("/v1/$PENDING:wait"), `{"timeout":"60s"}`
 	wait := func() *apiResponse { return r.post(target, body) }
 	release := func() *apiResponse { r.peer("n2 follows"); return nil }
-	for _, a := range together(wait, wait, wait, release)[:3] {
+	answers := together(wait, wait, wait, wait, wait, wait, wait, release)[:7]
+	for _, a := range answers {
 		if !strings.Contains(a.body, `"done":true`) {
 			r.Errorf("a wait returned %s", a.body)
+		}
+		if a.body != answers[0].body {
+			r.Errorf("two waits returned\n%s\n%s", answers[0].body, a.body)
 		}
 		r.answer, r.document = a, a.decoded
 	}

@@ -15,6 +15,7 @@ import (
 
 	"understudy/admin"
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 )
 
 const (
@@ -260,7 +261,7 @@ func TestListedOperationsStayWhole(t *testing.T) {
 		}
 		got, err := l.GetOperation(ctx, &longrunningpb.GetOperationRequest{Name: op.Name})
 		l.check(err)
-		l.check(<-created)
+		l.check(testkit.Receive(t, "the policy to be created", created))
 		whole := &adminpb.Policy{}
 		l.check(got.GetResponse().UnmarshalTo(whole))
 		if diff := cmp.Diff(contentOf("new").Modules, whole.Modules); diff != "" || whole.Data == nil {

@@ -18,6 +18,7 @@ import (
 	"understudy/admin/boltstore"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 const (
@@ -151,6 +152,7 @@ func TestRestored(t *testing.T) {
 	if _, err := old.Next(t.Context(), authz.Scope{Location: location}, lost); !errors.Is(err, authz.ErrTrimmed) {
 		t.Errorf("a cursor beyond the head: %v", err)
 	}
+	testkit.Await(t, "the millisecond of the lost change is over", func() bool { return time.Now().UnixMilli() > lost.Sequence })
 	commit(t, old, change("instead"))
 	if instead := load(t, old).Cursor; instead.Sequence <= lost.Sequence {
 		t.Errorf("%+v came instead of %+v", instead, lost)
@@ -179,7 +181,7 @@ func TestClose(t *testing.T) {
 		waiting <- err
 	}()
 	closeStore(t, store)
-	if err := <-waiting; !errors.Is(err, admin.ErrUnavailable) {
+	if err := testkit.Receive(t, "a Next to end with an error", waiting); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("the follower: %v", err)
 	}
 	node := &adminpb.Node{Name: string(location) + "/nodes/n"}

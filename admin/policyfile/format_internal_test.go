@@ -3,6 +3,8 @@ package policyfile
 import (
 	"slices"
 	"testing"
+
+	"understudy/cmd/testkit"
 )
 
 // TestDocumentsAreReadOnce parses a document once in a call, and no more documents at a time than may be.
@@ -28,7 +30,7 @@ func TestDocumentsAreReadOnce(t *testing.T) {
 	default:
 	}
 	<-f.parsing
-	if lock := <-other; lock == nil || lock.RevisionID != "1" {
+	if lock := testkit.Receive(t, "the other reader's lock", other); lock == nil || lock.RevisionID != "1" {
 		t.Errorf("another document is read as %+v", lock)
 	}
 	if _, err := f.parse([]byte(`{}`)); err == nil || len(f.parsing) > 0 {

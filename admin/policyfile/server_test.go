@@ -163,7 +163,7 @@ func (s *server) startNode(group, node string) *sidecar.Sidecar {
 	go func() { done <- sidecar.Run(ctx) }()
 	s.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := testkit.Receive(s, "the sidecar to end", done); err != nil {
 			s.Errorf("the sidecar %s: %v", node, err)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"understudy/admin/storetest"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 // Redis does not undo what a failed function wrote: a key of a wrong type must be
@@ -177,7 +178,7 @@ func TestTwoStores(t *testing.T) {
 	if again, err := two.Commit(t.Context(), txn); err != nil || again != sequence {
 		t.Errorf("the other store repeats it as %d, %v", again, err)
 	}
-	if update := <-waiting; update.Cursor.Sequence != sequence {
+	if update := testkit.Receive(t, "the next change", waiting); update.Cursor.Sequence != sequence {
 		t.Errorf("the other store follows to %+v instead of %d", update.Cursor, sequence)
 	}
 }
@@ -209,13 +210,14 @@ func TestFailover(t *testing.T) {
 		waiting <- err
 	}()
 	restore(t, redis, replica)
-	if err := <-waiting; !errors.Is(err, authz.ErrTrimmed) {
+	if err := testkit.Receive(t, "a Next to end with an error", waiting); !errors.Is(err, authz.ErrTrimmed) {
 		t.Errorf("a follower that waited: %v", err)
 	}
 	head, err := store.Heartbeat(t.Context(), &adminpb.Node{Name: string(location) + "/nodes/n"})
 	if err != nil || head != kept {
 		t.Errorf("the head is %+v, %v", head, err)
 	}
+	testkit.Await(t, "the millisecond of the lost change is over", func() bool { return time.Now().UnixMilli() > lost.Sequence })
 	instead := change("instead")
 	if instead.Sequence <= lost.Sequence {
 		t.Errorf("%+v came instead of %+v", instead, lost)
@@ -320,7 +322,7 @@ func TestClose(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-waiting; !errors.Is(err, admin.ErrUnavailable) {
+	if err := testkit.Receive(t, "a Next to end with an error", waiting); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("the follower: %v", err)
 	}
 }

@@ -180,7 +180,7 @@ func TestDown(t *testing.T) {
 	}()
 	server.Stop()
 	checkUnavailable(t, store)
-	if err := <-waiting; !errors.Is(err, admin.ErrUnavailable) {
+	if err := testkit.Receive(t, "a Next to end with an error", waiting); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("the follower that waited: %v", err)
 	}
 }

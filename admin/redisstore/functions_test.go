@@ -19,6 +19,7 @@ import (
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 // A sidecar waits for the functions, and says who loads them; it does not load them even where
@@ -146,7 +147,7 @@ func TestOperator(t *testing.T) {
 	go func() { ended <- sidecar.FCallRO(t.Context(), "endless", []string{"understudy:{p1}/l1/feed/x"}).Err() }()
 	operator := clientOf(t, server, storetest.OperatorUser, storetest.OperatorPassword)
 	eventually(t, "the operator ends the function", func() error { return operator.FunctionKill(t.Context()).Err() })
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed by user") {
+	if err := testkit.Receive(t, "the endless function to be killed", ended); err == nil || !strings.Contains(err.Error(), "killed by user") {
 		t.Errorf("the function ended with %v", err)
 	}
 	if err := operator.ScriptKill(t.Context()).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOTBUSY") {

@@ -13,6 +13,7 @@ import (
 	"understudy/admin/rest"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 // nodesOf is a store that notes how many processors Go has while an operation asks for
@@ -52,7 +53,7 @@ func TestALargeWriteWaitsWithoutAProcessor(t *testing.T) {
 	t.Cleanup(edge.Close)
 	module := "package large\n# " + strings.Repeat("x", 128<<10)
 	must(t, edge, "POST", edgeLocation+"/policies?policyId=rest", `{"modules":{"large.rego":"package large\n# `+strings.Repeat("x", 128<<10)+`"}}`)
-	if got := <-store.processors; got != usual {
+	if got := testkit.Receive(t, "the store to be asked for its processors", store.processors); got != usual {
 		t.Errorf("REST waits with %d processors for Go, want %d", got, usual)
 	}
 	client := adminpb.NewPolicyPreviewClient(dialRPC(t, edge.Listener.Addr().String(), grpc.WithAuthority("localhost")))
@@ -61,7 +62,7 @@ func TestALargeWriteWaitsWithoutAProcessor(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-store.processors; got != usual {
+	if got := testkit.Receive(t, "the store to be asked for its processors", store.processors); got != usual {
 		t.Errorf("gRPC waits with %d processors for Go, want %d", got, usual)
 	}
 }

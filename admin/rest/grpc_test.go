@@ -18,6 +18,7 @@ import (
 	"understudy/admin"
 	"understudy/admin/rest"
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 )
 
 // newRPCEdge serves the API by gRPC on a port, to localhost and the names of hosts.
@@ -44,7 +45,7 @@ func serveRPC(t *testing.T, handler http.Handler) string {
 	s := &http.Server{Handler: handler, Protocols: bothProtocols()}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
-	t.Cleanup(func() { _ = s.Close(); <-done })
+	t.Cleanup(func() { _ = s.Close(); testkit.Closed(t, "the server to end", done) })
 	return l.Addr().String()
 }
 

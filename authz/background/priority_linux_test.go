@@ -3,6 +3,8 @@ package background
 import (
 	"syscall"
 	"testing"
+
+	"understudy/cmd/testkit"
 )
 
 // TestBackgroundHasALowPriority looks at the thread that works, and at one that
@@ -24,7 +26,7 @@ func TestBackgroundHasALowPriority(t *testing.T) {
 	for range 100 {
 		after := make(chan int)
 		go func() { after <- priority() }()
-		if got := <-after; got != before {
+		if got := testkit.Receive(t, "the priority after the work", after); got != before {
 			t.Fatalf("other work has the priority %d afterwards, want %d", got, before)
 		}
 	}

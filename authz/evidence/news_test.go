@@ -6,6 +6,7 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/evidence"
+	"understudy/cmd/testkit"
 )
 
 // TestNewsOfATallyAreNotLost: the first comparison is fresh though the tally was published before it had any, and
@@ -38,7 +39,7 @@ func TestNewsOfATallyAreNotLost(t *testing.T) {
 		go func() { defer close(marked); tally.MarkChanged() }()
 	}
 	publish()
-	<-marked
+	testkit.Closed(t, "the evidence to be marked", marked)
 	if !ledger.Changed() {
 		t.Error("what became known while evidence was asked for is lost")
 	}

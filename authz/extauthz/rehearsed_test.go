@@ -41,7 +41,7 @@ func (d twice) Check(ctx context.Context, r *authz.Request) authz.Decision {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	got := <-answers
+	got := testkit.Receive(d.t, "the comparison", answers)
 	if !authz.SameDecision(want, got) || !reflect.DeepEqual(want.Value, got.Value) || want.RulePath() != got.RulePath() ||
 		want.Default != got.Default {
 		d.t.Errorf("the process decides %#v, want %#v", got, want)

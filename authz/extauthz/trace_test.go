@@ -22,6 +22,7 @@ import (
 	"understudy/authz/extauthz/servertest"
 	"understudy/authz/rehearsal"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // Two spans of one trace: the client's, and Envoy's, which is its child.
@@ -68,7 +69,7 @@ func TestTraceOfTheCall(t *testing.T) {
 			if _, err := client.Check(ctx, checktest.HTTP(&authv3.AttributeContext_HttpRequest{Method: "GET", Headers: tt.headers})); err != nil {
 				t.Fatal(err)
 			}
-			record := <-records
+			record := testkit.Receive(t, "the record", records)
 			if got := record.TraceID().String(); tt.parent != "" && got != traceID {
 				t.Errorf("the record is in the trace %s, want %s", got, traceID)
 			}
@@ -112,7 +113,7 @@ func TestRecordsWithoutATracer(t *testing.T) {
 		if _, err := client.Check(ctx, request); err != nil {
 			t.Fatal(err)
 		}
-		if r := <-records; r.TraceID().String() != traceID || r.SpanID().String() != envoysSpan {
+		if r := testkit.Receive(t, "the record", records); r.TraceID().String() != traceID || r.SpanID().String() != envoysSpan {
 			t.Errorf("the record is in the span %s of %s, want Envoy's", r.SpanID(), r.TraceID())
 		}
 	}
@@ -173,7 +174,7 @@ func clientOf(t testing.TB, server *grpc.Server) authv3.AuthorizationClient {
 	go func() { stopped <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-stopped; err != nil {
+		if err := testkit.Receive(t, "the server to end", stopped); err != nil {
 			t.Errorf("Serve: %v", err)
 		}
 	})

@@ -22,6 +22,7 @@ import (
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
+	"understudy/cmd/testkit"
 	"understudy/rego/explain"
 )
 
@@ -84,7 +85,7 @@ func TestALiveDecisionIsVerifiedWithAllTheMemory(t *testing.T) {
 	if err := c.remote.Items(rehearsaltest.Packed(t, rehearsaltest.Allowing("true")), func(l wire.Listed, _ error) { listed <- l }); err != nil {
 		t.Fatal(err)
 	}
-	pending := supervisor.Pending((<-listed).Digest, []byte{0xff})
+	pending := supervisor.Pending(testkit.Receive(t, "the items", listed).Digest, []byte{0xff})
 	for values, most := range map[int]authz.Failure{10: "", 16_000: authz.FailureOverloaded, 30_000: authz.FailureRequest} {
 		got, q := c.there(t, c.read(t, posting(t, "["+strings.Repeat("1,", values-1)+"1]")))
 		q.Plain = true
@@ -101,7 +102,7 @@ func TestALiveDecisionIsVerifiedWithAllTheMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if traced, shown := <-examined, <-examined; (traced == nil) != (most == "") || (shown == nil) != (most == "") {
+		if traced, shown := testkit.Receive(t, "an examination to end", examined), testkit.Receive(t, "an examination to end", examined); (traced == nil) != (most == "") || (shown == nil) != (most == "") {
 			t.Errorf("%d values: examinations end with %v and %v", values, traced, shown)
 		}
 	}
@@ -174,7 +175,7 @@ func TestServicesAreAskedTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := <-answers; !authz.SameDecision(want, got) {
+		if got := testkit.Receive(t, "the decision", answers); !authz.SameDecision(want, got) {
 			t.Errorf("%s: got %+v, want %+v", project, got, want)
 		}
 		if len(here.asked) != 2*calls || !slices.Equal(here.asked, there.asked) {
@@ -237,7 +238,7 @@ func TestABlameByBytes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			blamed[(<-answers).Rule]++
+			blamed[testkit.Receive(t, "the decision", answers).Rule]++
 		}
 		if len(blamed) > 2 || tt.want != "" && blamed[tt.want] == 0 || blamed["main"] != 0 || tt.want == "" && blamed[""] != 60 {
 			t.Errorf("%s: blamed are %v, want %q alone", tt.second, blamed, tt.want)

@@ -235,7 +235,7 @@ func (c crossing) answer(t testing.TB, q wire.DecisionRequest) authz.Decision {
 		}
 		answers <- d
 	})
-	return <-answers
+	return testkit.Receive(t, "the decision", answers)
 }
 
 func (c crossing) ask(t testing.TB, prepare func() (wire.DecisionRequest, bool), done func(authz.Decision, error)) {

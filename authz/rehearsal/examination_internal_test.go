@@ -27,7 +27,7 @@ func (r *rehearsed) run(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); r.shadow.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-done })
+	t.Cleanup(func() { stop(); testkit.Closed(t, "the rehearsal to end", done) })
 }
 
 // offer hands a request over as the sidecar does.
@@ -98,7 +98,7 @@ func (r *rehearsed) explained(t testing.TB, c *pendingComparison, d authz.Decisi
 	t.Helper()
 	causes := make(chan []*evidencepb.Cause, 1)
 	c.explain(newComparison(c.job.request, r.live, r.experiment, c.job.decision, d), func(all []*evidencepb.Cause) { causes <- all })
-	for _, cause := range <-causes {
+	for _, cause := range testkit.Receive(t, "the causes", causes) {
 		out = append(out, fmt.Sprintf("%s:%d %s", cause.GetFile(), cause.GetLine(), cause.GetText()))
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 // TestEndsAreNotifications holds on-end to 204 whatever the policy makes of it (Z-33).
@@ -79,11 +80,11 @@ func TestEndIsHandledAfterTheCallerDisconnects(t *testing.T) {
 				_ = response.Body.Close()
 			}
 		}()
-		<-asked
+		testkit.Closed(t, "the service to be asked", asked)
 		cancel()
-		<-done
+		testkit.Closed(t, "the request to end", done)
 		close(gone)
-		if got := <-result; got != outlives {
+		if got := testkit.Receive(t, "the service's answer", result); got != outlives {
 			t.Errorf("%s: the decision goes on: %v, want %v", path, got, outlives)
 		}
 	}

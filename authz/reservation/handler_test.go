@@ -294,7 +294,7 @@ func testTooManyCalls(t *testing.T, full, free []string) {
 	}), func(c *reservation.Config) { c.Concurrency = 1 })
 	first := make(chan int, 1)
 	go func() { first <- (call{path: full[0], body: update}).send(t, p).StatusCode }()
-	<-asked
+	testkit.Closed(t, "the service to be asked", asked)
 	for _, path := range free {
 		if got := (call{path: path, body: update}).send(t, p).StatusCode; got != 204 {
 			t.Errorf("beside %s, %s gets %d", full[0], path, got)
@@ -310,7 +310,7 @@ func testTooManyCalls(t *testing.T, full, free []string) {
 		}
 	}
 	close(release)
-	if got := <-first; got != 204 {
+	if got := testkit.Receive(t, "the first request to end", first); got != 204 {
 		t.Errorf("the first gets %d", got)
 	}
 	go func() { <-asked }()

@@ -154,7 +154,7 @@ func deciding(t testing.TB, feed authz.Feed, changes ...func(*sidecar.Config)) (
 	go func() { done <- s.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := testkit.Receive(t, "the sidecar to end", done); err != nil {
 			t.Error(err)
 		}
 	})

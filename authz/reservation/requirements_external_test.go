@@ -19,6 +19,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz/reservation"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // The messages that Blazar's user reads if the service gives none, and if it gives no
@@ -220,7 +221,7 @@ func TestHangingServiceDoesNotBlockEnds(t *testing.T) {
 		}()
 	}
 	for range room {
-		<-arrived
+		testkit.Closed(t, "the service to be asked", arrived)
 	}
 	if response, err := client.post("check-create", fixture(t, "blazar-check-create")); err != nil || response.StatusCode != 429 {
 		t.Errorf("a check without room gets %q, %v", response.Status, err)
@@ -234,7 +235,7 @@ func TestHangingServiceDoesNotBlockEnds(t *testing.T) {
 	}
 	close(release)
 	for range room {
-		if got := <-results; got != fmt.Sprint("", error(nil)) {
+		if got := testkit.Receive(t, "a request to end", results); got != fmt.Sprint("", error(nil)) {
 			t.Errorf("a check is denied with %s", got)
 		}
 	}

@@ -50,7 +50,7 @@ func TestAStuckLogDelaysNoEffect(t *testing.T) {
 	})
 	testkit.Closed(t, "s is ready", s.Ready())
 	s.Check(t.Context(), request("GET", nil))
-	<-exporter.begun
+	testkit.Closed(t, "an export to begin", exporter.begun)
 	for range 100 {
 		if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 			t.Fatalf("got %+v; want it allowed", d)
@@ -82,7 +82,7 @@ func TestLargeRequestsDoNotPileUpInTheLog(t *testing.T) {
 		r.Size = 400
 		s.Check(t.Context(), r)
 		if i == 0 {
-			<-exporter.begun
+			testkit.Closed(t, "an export to begin", exporter.begun)
 		}
 	}
 	if got := m.count(t, "understudy.decision_log.dropped", label("reason", "queue_bytes")); got != 2 {

@@ -14,6 +14,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/extservice"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 func withCancel(t testing.TB) (context.Context, context.CancelFunc) {
@@ -41,7 +42,7 @@ func newNameServer(t testing.TB) *nameServer {
 	s := &nameServer{conn: conn}
 	done := make(chan struct{})
 	go func() { defer close(done); s.serve() }()
-	t.Cleanup(func() { _ = conn.Close(); <-done })
+	t.Cleanup(func() { _ = conn.Close(); testkit.Closed(t, "the connection to end", done) })
 	return s
 }
 

@@ -343,7 +343,7 @@ func TestHangingServicesHoldUpNobodyElse(t *testing.T) {
 		go func() { results <- ask("stuck") }()
 	}
 	for range hanging {
-		<-arrived
+		testkit.Closed(t, "the service to be asked", arrived)
 	}
 	for range 1000 {
 		if d := ask("web"); d.Effect != authz.Allow {
@@ -361,7 +361,7 @@ func TestHangingServicesHoldUpNobodyElse(t *testing.T) {
 	}
 	close(release)
 	for range hanging {
-		if d := <-results; d.Effect != authz.Allow {
+		if d := testkit.Receive(t, "a request to end", results); d.Effect != authz.Allow {
 			t.Errorf("got %+v; want it allowed", d)
 		}
 	}
@@ -388,9 +388,9 @@ func TestWhoIsGoneIsNotWaitedFor(t *testing.T) {
 	ctx, cancel := withCancel(t)
 	result := make(chan authz.Decision)
 	go func() { result <- s.Check(ctx, lease(creation, time.Hour)) }()
-	<-arrived
+	testkit.Closed(t, "the service to be asked", arrived)
 	cancel()
-	if d := <-result; d.Effect != authz.Deny || d.Failure != authz.FailureCanceled {
+	if d := testkit.Receive(t, "the request to end", result); d.Effect != authz.Deny || d.Failure != authz.FailureCanceled {
 		t.Errorf("got %+v; want it cancelled", d)
 	}
 	if got := m.count(t, "understudy.external.calls", label("outcome", "canceled")); got != 1 {
@@ -419,7 +419,7 @@ func TestEnvoyIsNotMadeToWait(t *testing.T) {
 		t.Errorf("got %+v; want a failure", d)
 	}
 	close(release)
-	if d := <-result; d.Effect != authz.Allow {
+	if d := testkit.Receive(t, "the request to end", result); d.Effect != authz.Allow {
 		t.Errorf("got %+v; want it allowed", d)
 	}
 }

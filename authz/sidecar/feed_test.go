@@ -298,7 +298,7 @@ func startWith(
 	go func() { done <- s.Run(ctx) }()
 	return s, sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := testkit.Receive(t, "the sidecar to end", done); err != nil {
 			t.Error(err)
 		}
 	})

@@ -38,7 +38,7 @@ func TestBodyMemory(t *testing.T) {
 	s, _ := deciding(t, policy("", allowIf(onlyGET)), func(c *sidecar.Config) { c.Meters, c.BodyMemory = m, 1000 })
 	begun, release, first := make(chan struct{}), make(chan struct{}), make(chan authz.Decision, 1)
 	go func() { first <- s.Check(context.Background(), taking(700, func() { close(begun); <-release })) }()
-	<-begun
+	testkit.Closed(t, "the reading to begin", begun)
 	if got := m.gauge(t, "understudy.body.memory"); got != 700 {
 		t.Errorf("%d bytes are taken, want 700", got)
 	}
@@ -52,7 +52,7 @@ func TestBodyMemory(t *testing.T) {
 		t.Errorf("a body for which there never is room: %+v, want BAD_REQUEST", d)
 	}
 	close(release)
-	if d := <-first; d.Effect != authz.Allow {
+	if d := testkit.Receive(t, "the first request to end", first); d.Effect != authz.Allow {
 		t.Errorf("the first: %+v, want an allow", d)
 	}
 	if d := s.Check(t.Context(), taking(1000, nil)); d.Effect != authz.Allow {

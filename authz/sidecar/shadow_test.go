@@ -46,7 +46,7 @@ func TestALoopingExperimentDelaysNothing(t *testing.T) {
 	source := r.Source
 	r.Source = func(*authz.ReadBudget) (rego.Input, error) { close(begun); return source(nil) }
 	s.Check(t.Context(), r)
-	<-begun
+	testkit.Closed(t, "the comparison to begin", begun)
 	for range 100 {
 		if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 			t.Fatalf("got %+v; want it allowed", d)
@@ -155,7 +155,7 @@ func TestWhatDoesNotFitIsShedAndCounted(t *testing.T) {
 	release, now := releasing(t)
 	first, begun := held(release)
 	s.Check(t.Context(), first)
-	<-begun
+	testkit.Closed(t, "the comparison to begin", begun)
 	for range 5 {
 		s.Check(t.Context(), request("GET", nil))
 	}
@@ -189,7 +189,7 @@ func TestLargeRequestsDoNotPileUp(t *testing.T) {
 	first, begun := held(release)
 	first.Size = 200
 	s.Check(t.Context(), first)
-	<-begun
+	testkit.Closed(t, "the comparison to begin", begun)
 	for range 3 {
 		r := request("GET", nil)
 		r.Size = 300
@@ -220,7 +220,7 @@ func TestWhatWaitsAtShutdownIsStillCompared(t *testing.T) {
 	release, now := releasing(t)
 	first, begun := held(release)
 	s.Check(t.Context(), first)
-	<-begun
+	testkit.Closed(t, "the comparison to begin", begun)
 	s.Check(t.Context(), request("GET", nil))
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
@@ -230,7 +230,7 @@ func TestWhatWaitsAtShutdownIsStillCompared(t *testing.T) {
 		return m.count(t, "understudy.preview.dropped", label("reason", "shutdown")) > 0
 	})
 	now()
-	<-stopped
+	testkit.Closed(t, "the sidecar to stop", stopped)
 	if got := len(rec.await(t, 4)); got < 4 {
 		t.Errorf("%d records, want those of both requests", got)
 	}

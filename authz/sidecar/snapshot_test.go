@@ -6,6 +6,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 const web = authz.PolicyName("projects/p1/locations/l1/policies/web")
@@ -40,7 +41,7 @@ func TestNothingIsCompiledTwice(t *testing.T) {
 	}
 	const candidate = `input.x == "a"`
 	s, begin := apply(&snapshot{}, state(allowing("1", "true"), trial("e1", allowing("", candidate))))
-	<-begin.experiments[0].Candidate.Ready()
+	testkit.Closed(t, "the candidate to be compiled", begin.experiments[0].Candidate.Ready())
 	s, annotated := apply(s, state(allowing("2", "true"), trial("e2", allowing("", candidate))))
 	if annotated.live.Policy != begin.live.Policy || annotated.experiments[0].Candidate != begin.experiments[0].Candidate {
 		t.Error("equal content under another etag was compiled again")

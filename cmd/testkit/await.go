@@ -62,8 +62,8 @@ func Receive[V any](t T, what string, from <-chan V) (value V) {
 	}
 }
 
-// Closed waits until a channel is closed, such as one that says that a server is ready. It fails the test if that takes
-// longer than Patience.
+// Closed waits until a channel is closed, such as one that says that a server is ready, or has a value that nobody
+// looks at. It fails the test if that takes longer than Patience.
 func Closed[V any](t T, what string, channel <-chan V) {
 	if h, ok := t.(interface{ Helper() }); ok {
 		h.Helper()

@@ -75,7 +75,7 @@ func (o operator) answer(answer string, meanwhile func(), args ...string) (code 
 	for in := bufio.NewReader(read); ; {
 		char, _, err := in.ReadRune()
 		if err != nil {
-			return <-ended, said.String()
+			return testkit.Receive(o.t, "the command to end", ended), said.String()
 		}
 		said.WriteRune(char)
 		if strings.HasSuffix(said.String(), "[y/N] ") || strings.HasSuffix(said.String(), "[reason] ") {

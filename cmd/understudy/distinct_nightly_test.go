@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+
+	"understudy/cmd/testkit"
 )
 
 // echoRules answer with a header of the request, so that each user has a decision of its own.
@@ -60,7 +62,7 @@ func TestDistinctDecisionsStayWithinTheMemory(t *testing.T) {
 		}()
 	}
 	for range callers {
-		if err := <-ended; err != nil {
+		if err := testkit.Receive(t, "a client to end", ended); err != nil {
 			t.Fatal(err)
 		}
 	}

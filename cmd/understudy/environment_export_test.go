@@ -66,7 +66,7 @@ func serveFromEnvironment(t *testing.T) (r *running, log *logtest.Buffer, end fu
 		run(ctx, []string{"serve"}, strings.NewReader(""), log, log)
 		close(done)
 	}()
-	end = sync.OnceFunc(func() { cancel(); <-done })
+	end = sync.OnceFunc(func() { cancel(); testkit.Closed(t, "the server to end", done) })
 	t.Cleanup(end)
 	testkit.Await(t, "the server listens", func() bool { return strings.Contains(log.String(), "understudy is listening") }, func() any { return log.String() })
 	// The port takes no connection before the policies are loaded.

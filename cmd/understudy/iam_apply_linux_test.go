@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"understudy/cmd/testkit"
 )
 
 // applyBindings runs `iam apply` on a terminal, does something when it asks, and answers.
@@ -25,7 +27,7 @@ func (o operator) applyBindings(file, answer string, meanwhile func()) (code int
 	for in := bufio.NewReader(read); ; {
 		char, _, err := in.ReadRune()
 		if err != nil {
-			return <-ended, out.String(), said.String()
+			return testkit.Receive(o.t, "the command to end", ended), out.String(), said.String()
 		}
 		said.WriteRune(char)
 		if strings.HasSuffix(said.String(), "[y/N] ") {

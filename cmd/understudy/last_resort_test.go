@@ -14,6 +14,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/command"
 )
 
@@ -58,7 +59,7 @@ func TestAnEvaluationThatNeverEnds(t *testing.T) {
 		"--location", "projects/p1/locations/l1")
 	p.change(t, policies+"?policyId=default", endlessPolicy(t, service.URL))
 	go func() { _, _ = p.authz.Check(t.Context(), plainCheck(t)) }()
-	<-asked
+	testkit.Closed(t, "the server to be asked", asked)
 	if err := p.process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

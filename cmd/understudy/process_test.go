@@ -57,7 +57,7 @@ func startProcessWith(t *testing.T, variables []string, flags ...string) *starte
 	read := make(chan struct{})
 	go func() { _, _ = io.Copy(p.log, stderr); close(read) }()
 	p.wait = sync.OnceValue(func() error {
-		<-read
+		testkit.Closed(t, "the output of the process to end", read)
 		return cmd.Wait()
 	})
 	t.Cleanup(func() {

@@ -310,7 +310,7 @@ rules:
 	if code, body := r.reserve(t, http.DefaultClient, base, "from-blazar", "1"); code != 403 || body != `{"message":"Your project has used its budget."}`+"\n" {
 		t.Errorf("got %d %s", code, body)
 	}
-	if got := <-asked; got != "/v1/check-create to-usage true" {
+	if got := testkit.Receive(t, "the service to be asked", asked); got != "/v1/check-create to-usage true" {
 		t.Errorf("the service is asked %s", got)
 	}
 	r.command(t, "apply", "leases", "-f", file("exempt.yaml", `

@@ -140,7 +140,7 @@ func startServerWithLog(t testing.TB, log io.Writer, change func(*config)) *runn
 	r := &running{stop: cancel}
 	r.end = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := testkit.Receive(t, "the server to end", done); err != nil {
 			t.Error(err)
 		}
 	})

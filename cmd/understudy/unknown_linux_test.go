@@ -104,7 +104,7 @@ func attack(t *testing.T, to string, first []byte, during func()) {
 		_ = conn.Close()
 	}
 	for range most {
-		<-ended
+		testkit.Closed(t, "a client to end", ended)
 	}
 }
 
@@ -233,7 +233,7 @@ func (h *honest) upload(path, content string) (finish func()) {
 	return func() {
 		send(content[len(content)/2:])
 		_ = rest.Close()
-		<-done
+		testkit.Closed(h, "the traffic to end", done)
 	}
 }
 

@@ -163,7 +163,7 @@ func (p *started) screen(t *testing.T, args ...string) string {
 	if _, err := tty.WriteString("\x04"); err != nil { // the end: the command is done
 		t.Fatal(err)
 	}
-	return strings.ReplaceAll(<-seen, "\r\n", "\n")
+	return strings.ReplaceAll(testkit.Receive(t, "the output of the command", seen), "\r\n", "\n")
 }
 
 // TestAReportIsUseful has 0.5 % of the requests turned away by a policy that was tightened. The

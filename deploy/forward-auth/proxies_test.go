@@ -278,7 +278,7 @@ func launch(t *testing.T, command *exec.Cmd, address, path string) bool {
 		case <-time.After(testkit.Patience):
 			t.Errorf("%s does not end", command.Path)
 			_ = command.Process.Kill()
-			<-ended
+			testkit.Closed(t, "the proxy to end", ended)
 		}
 		if t.Failed() {
 			t.Logf("%s:\n%s", command.Path, output.String())

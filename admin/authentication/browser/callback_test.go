@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"understudy/admin/authentication/oidc/oidctest"
+	"understudy/cmd/testkit"
 )
 
 // TestCallbacksAtOnce: anyone who writes the cookie of a login on their own has the issuer
@@ -32,11 +33,11 @@ func TestCallbacksAtOnce(t *testing.T) {
 		go callback(waiting)
 	}
 	for range slots {
-		<-asked
+		testkit.Closed(t, "the issuer to be asked", asked)
 	}
 	for range slots {
 		callback(refused)
-		if p := <-refused; p.status != http.StatusServiceUnavailable || !strings.Contains(p.body, "Too many logins") {
+		if p := testkit.Receive(t, "a login to be refused", refused); p.status != http.StatusServiceUnavailable || !strings.Contains(p.body, "Too many logins") {
 			t.Errorf("a callback beyond those under way: got %d\n%s\nwant 503", p.status, p.body)
 		}
 	}
@@ -45,12 +46,12 @@ func TestCallbacksAtOnce(t *testing.T) {
 	}
 	close(answer)
 	for range slots {
-		if p := <-waiting; p.status != http.StatusUnauthorized {
+		if p := testkit.Receive(t, "a waiting login to end", waiting); p.status != http.StatusUnauthorized {
 			t.Errorf("a callback that was under way: got %d, want 401", p.status)
 		}
 	}
 	callback(refused)
-	if p := <-refused; p.status != http.StatusUnauthorized {
+	if p := testkit.Receive(t, "the login to be refused", refused); p.status != http.StatusUnauthorized {
 		t.Errorf("after those have ended: got %d, want 401", p.status)
 	}
 }

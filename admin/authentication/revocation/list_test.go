@@ -175,7 +175,7 @@ func TestFollow(t *testing.T) {
 	write(t, path, "token:a")
 	testkit.Await(t, "the new file is read", func() bool { return l.Revoked(of("token:a")) })
 	cancel()
-	<-done
+	testkit.Closed(t, "the reader to end", done)
 }
 
 // FuzzFile: whatever a file holds, a line that names a member is one, and nothing else is.

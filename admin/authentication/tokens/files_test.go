@@ -326,7 +326,7 @@ func TestFollow(t *testing.T) {
 	write(t, path, nextLine)
 	testkit.Await(t, "the new file is read", func() bool { _, found := find(f, next); return found })
 	cancel()
-	<-done
+	testkit.Closed(t, "the reader to end", done)
 }
 
 func FuzzTokenFile(f *testing.F) {

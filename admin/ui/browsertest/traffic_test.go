@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"understudy/cmd/testkit"
 )
 
 // asked is a request of the mesh.
@@ -50,7 +52,7 @@ func (m *mesh) ask(t *testing.T, traffic ...[]asked) {
 	}()
 	t.Cleanup(func() {
 		ended.Store(true)
-		<-done
+		testkit.Closed(t, "the traffic to end", done)
 	})
 }
 

@@ -128,7 +128,7 @@ func (p *place) start(node string) *process {
 	}()
 	r.end = func() *publisher.Publisher {
 		cancel()
-		<-running
+		testkit.Closed(p, "the publisher to end", running)
 		return publishing
 	}
 	return r

@@ -12,6 +12,7 @@ import (
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
+	"understudy/cmd/testkit"
 )
 
 // live returns a live policy of a name, compiled anew.
@@ -52,7 +53,7 @@ func TestWhatWaitsMayAskAgain(t *testing.T) {
 				Prepare: func() (wire.DecisionRequest, bool) { close(held); <-hold; return wire.DecisionRequest{}, false },
 				Done:    func(authz.Decision, error) {},
 			})
-			<-held
+			testkit.Closed(t, "the request to be held", held)
 			waiting := supervisor.DecisionRequest{
 				Prepare: func() (wire.DecisionRequest, bool) { return wire.DecisionRequest{}, false },
 				Done: func(_ authz.Decision, err error) {
@@ -64,7 +65,7 @@ func TestWhatWaitsMayAskAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			replace(policies)
-			if err := <-told; !errors.Is(err, supervisor.ErrChanged) {
+			if err := testkit.Receive(t, "what the request is told", told); !errors.Is(err, supervisor.ErrChanged) {
 				t.Errorf("it is told %v, want that the policy changed", err)
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 	"understudy/rego/change"
 )
@@ -162,7 +163,7 @@ func (e *examined) behind(t *testing.T) (release func()) {
 		return source(reading)
 	}
 	e.Examine(*s, e.pair, Group{})
-	<-held
+	testkit.Closed(t, "the examination to hold", held)
 	return func() { close(hold) }
 }
 
@@ -281,7 +282,7 @@ func TestEvidenceIsToldWhenNothingWaits(t *testing.T) {
 	release := e.behind(t)
 	e.pair.Progress()
 	release()
-	<-told
+	testkit.Closed(t, "the examination to be told", told)
 }
 
 // TestOneRequestOfAPairOfLeavesIsExamined has requests that differ in what each policy asks and in what none asks.

@@ -12,6 +12,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
+	"understudy/cmd/testkit"
 	"understudy/rego/explain"
 )
 
@@ -20,7 +21,7 @@ func (e *examined) explained(t testing.TB, s *Subject, d authz.Decision) []expla
 	t.Helper()
 	causes := make(chan []explain.Expression, 1)
 	e.Explain(s, s.Request.Compare(s.Decision, d), d, func(e []explain.Expression) { causes <- e })
-	return <-causes
+	return testkit.Receive(t, "the causes", causes)
 }
 
 // denied is a denial by the Rego rule of policies of one module.

@@ -9,6 +9,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
+	"understudy/cmd/testkit"
 	"understudy/rego/change"
 )
 
@@ -27,7 +28,7 @@ func items(t testing.TB, c *supervisor.RemotePolicy, live *adminpb.Policy) wire.
 	if err := c.Items(packed, func(l wire.Listed, err error) { out <- outcome{l, err} }); err != nil {
 		t.Fatal(err)
 	}
-	got := <-out
+	got := testkit.Receive(t, "the items", out)
 	if got.err != nil {
 		t.Fatal(got.err)
 	}
@@ -46,7 +47,7 @@ func show(t *testing.T, c *supervisor.RemotePolicy, l wire.Listed, prepare func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := <-out
+	got := testkit.Receive(t, "what is shown", out)
 	return got.shown, got.err
 }
 

@@ -87,7 +87,7 @@ func TestATraceEndsInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := <-out; got.err != nil || len(got.trace.Rules) > 0 {
+	if got := testkit.Receive(t, "the trace", out); got.err != nil || len(got.trace.Rules) > 0 {
 		t.Errorf("got %+v; want an empty trace of a rule that is not there", got)
 	}
 }
@@ -107,7 +107,7 @@ func TestATraceWaitsForADecision(t *testing.T) {
 	a := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
 	b := ready(t, s.NewRemotePolicy(policy(`input.x == "yes"`), supervisor.Options{Name: "b", Keeps: true}))
 	decided := ask(a, "yes", time.Minute)
-	<-held
+	testkit.Closed(t, "the child to hold the request", held)
 	traced := make(chan bool, 1)
 	prepare := func() (wire.DecisionRequest, bool) {
 		traced <- released.Load()
@@ -118,8 +118,8 @@ func TestATraceWaitsForADecision(t *testing.T) {
 	}
 	released.Store(true)
 	close(hold)
-	<-decided
-	if !<-traced {
+	testkit.Closed(t, "the decision", decided)
+	if !testkit.Receive(t, "the trace", traced) {
 		t.Error("the trace was asked for while a decision was made")
 	}
 }

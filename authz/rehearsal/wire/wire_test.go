@@ -291,7 +291,7 @@ func TestTheLastFrameIsWritten(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	<-s.begun
+	testkit.Closed(t, "the write to begin", s.begun)
 	sending.Go(func() {
 		if err := conn.SendLast(wire.Frame{Kind: wire.KindEnding, Payload: []byte("because")}); err != nil {
 			t.Error(err)

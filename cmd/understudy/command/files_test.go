@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"understudy/cmd/testkit"
 )
 
 // zeros has no end.
@@ -53,7 +55,7 @@ func TestInputIsBounded(t *testing.T) {
 	if content, err := readUpTo(named, nil, 1<<10); err != nil || string(content) != "piped" {
 		t.Errorf("a named pipe: %q, %v", content, err)
 	}
-	if err := <-written; err != nil {
+	if err := testkit.Receive(t, "the pipe to be read", written); err != nil {
 		t.Error(err)
 	}
 }

@@ -64,7 +64,7 @@ func serveOn(t *testing.T, s *http.Server, l net.Listener) {
 	go func() { done <- s.Serve(l) }()
 	t.Cleanup(func() {
 		_ = s.Close()
-		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		if err := testkit.Receive(t, "the server to end", done); !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
 	})
@@ -161,7 +161,7 @@ func TestSlowStreamsOfHTTP2(t *testing.T) {
 			t.Errorf("the call that waits: %d", code)
 		}
 	})
-	<-waiting
+	testkit.Closed(t, "the request to wait", waiting)
 	for range 100 {
 		slow.Go(func() {
 			body, never := io.Pipe()
@@ -211,7 +211,7 @@ func TestSlowCallsOfGRPC(t *testing.T) {
 		t.Error(err)
 	}
 	cancel()
-	if err := <-ended; status.Code(err) != codes.Canceled {
+	if err := testkit.Receive(t, "the watch to end", ended); status.Code(err) != codes.Canceled {
 		t.Errorf("the watch ended by %v before its client ended it", err)
 	}
 }

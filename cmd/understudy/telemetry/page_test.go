@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+
+	"understudy/cmd/testkit"
 )
 
 // TestOneAnswerAtATime: one is made while others wait, anyone who is ended while waiting gets none,
@@ -22,7 +24,7 @@ func TestOneAnswerAtATime(t *testing.T) {
 	unread := unreadAnswer{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	var all sync.WaitGroup
 	all.Go(func() { page.ServeHTTP(unread, httptest.NewRequest("GET", "/metrics", nil)) })
-	<-making
+	testkit.Closed(t, "the first page to be made", making)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ended := httptest.NewRecorder()
@@ -31,10 +33,10 @@ func TestOneAnswerAtATime(t *testing.T) {
 		t.Errorf("a request that is ended gets %q", ended.Body)
 	}
 	made <- struct{}{}
-	<-unread.begun
+	testkit.Closed(t, "the page to be written", unread.begun)
 	answer := httptest.NewRecorder()
 	all.Go(func() { page.ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil)) })
-	<-making
+	testkit.Closed(t, "the next page to be made", making)
 	made <- struct{}{}
 	close(unread.read)
 	all.Wait()

@@ -275,7 +275,7 @@ func TestTwoQueues(t *testing.T) {
 		t.Errorf("the collector got %d different records, want %d", got, records)
 	}
 	for range records {
-		if got := <-console; got != record.AttributesLen() {
+		if got := testkit.Receive(t, "the record in the console", console); got != record.AttributesLen() {
 			t.Fatalf("a record has %d attributes on the console, want %d", got, record.AttributesLen())
 		}
 	}
