@@ -14,8 +14,9 @@ RELEASER = go tool -modfile=.ci/release/go.mod goreleaser
 # there are processors, and those packages begin first that take longest.
 CPUS    = $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PARALLEL = -p $(shell expr $(CPUS) \* 3 / 2) -parallel $(shell expr $(CPUS) \* 2)
-# To link without what debuggers need takes a third less, and there are eighty tests to link.
-GOTEST  = go test -timeout 15m -ldflags=-s
+# To link without what debuggers need takes a third less, and there are eighty tests to link. The
+# linters have go vet.
+GOTEST  = go test -timeout 15m -ldflags=-s -vet=off
 LONGEST = ./cmd/docs ./cmd/understudy/... ./admin ./admin/redisstore ./authz/rehearsal/supervisor
 
 .PHONY: help build demo recording test test-whole test-deploy test-envoy test-proxies test-browser test-clients test-bench test-module race lint lint-api module generate nightly fuzz soak bench release-check snapshot test-release release clean
@@ -67,9 +68,7 @@ test-bench: build ## Test that the benchmark measures what it says
 race: ## Run the tests under the race detector; PACKAGES=... for some
 	@.ci/race $(or $(PACKAGES),all)
 
-lint: ## Run go vet and the linters
-	go vet ./...
-	go vet -tags realenvoy,realproxies,nightly ./envoy/e2e ./deploy/forward-auth ./cmd/understudy
+lint: ## Run the linters, go vet among them, over all files but those of other systems
 	$(TOOL) golangci-lint run ./...
 
 lint-api: ## Run the linter of the API over its proto
