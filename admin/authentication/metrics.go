@@ -36,7 +36,7 @@ func newMetrics(c Config) (*metrics, error) {
 		provider = noop.NewMeterProvider()
 	}
 	meter := provider.Meter("understudy/authentication")
-	if err := observeFailures(meter, c); err != nil {
+	if err := errors.Join(observeFailures(meter, c), observeExpiry(meter, c)); err != nil {
 		return nil, err
 	}
 	count, err := meter.Int64Counter("understudy.authentications",
@@ -60,6 +60,22 @@ func observeFailures(meter metric.Meter, c Config) error {
 			}
 			for _, i := range c.Issuers {
 				o.Observe(i.Failures(), metric.WithAttributes(attribute.String("source", "issuer"), attribute.String("issuer", i.URL())))
+			}
+			return nil
+		}))
+	return err
+}
+
+// observeExpiry makes the gauge of when a token expires. It has no names: anybody who reaches the health port can read it.
+func observeExpiry(meter metric.Meter, c Config) error {
+	_, err := meter.Int64ObservableGauge("understudy.authentication.token.expiry", metric.WithUnit("s"),
+		metric.WithDescription("When the first name of the token files has no valid token any more, in seconds of Unix time; the log has the names. Absent if no token expires."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			if c.Tokens == nil {
+				return nil
+			}
+			if expiry := c.Tokens.Expiry(); !expiry.IsZero() {
+				o.Observe(expiry.Unix())
 			}
 			return nil
 		}))

@@ -134,14 +134,20 @@ func observeStore(meter metric.Meter, s *Sidecar) error {
 	if err != nil {
 		return err
 	}
+	notApplied, err := meter.Int64ObservableGauge("understudy.policies.not_applied",
+		metric.WithDescription("Policies and experiments of which the version in the store could not be applied: the last good version decides, or without one every request is denied."))
+	if err != nil {
+		return err
+	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		status := s.Status()
 		o.ObserveInt64(sequence, status.Sequence)
 		o.ObserveFloat64(age, status.Age().Seconds())
 		o.ObserveInt64(missing, int64(len(status.Missing)))
 		o.ObserveInt64(stale, int64(len(status.Stale)))
+		o.ObserveInt64(notApplied, int64(len(status.NotApplied)))
 		return nil
-	}, sequence, age, missing, stale)
+	}, sequence, age, missing, stale, notApplied)
 	return err
 }
 

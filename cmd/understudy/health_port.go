@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/metric"
 
 	"understudy/authz"
 	"understudy/authz/sidecar"
@@ -108,6 +109,9 @@ func (h *healthPort) open(ctx context.Context) error {
 	h.http = port.NewHTTP(h.handler(), h.log)
 	// Nothing on it takes a body or lasts long.
 	h.http.ReadTimeout, h.http.WriteTimeout = port.HeaderTimeout, port.AnswerTimeout
+	if err := h.observeReady(); err != nil {
+		return err
+	}
 	return h.boundUnknown(h.http, "health") // and nobody is asked who it is
 }
 
@@ -180,6 +184,21 @@ func (h *healthPort) readiness() readiness {
 		r.Ready, r.Reason = false, "shutting down"
 	}
 	return r
+}
+
+// observeReady makes the gauge that says what /readyz does, for those who alert by metrics alone.
+func (h *healthPort) observeReady() error {
+	_, err := h.telemetry.Meters.Meter("understudy/health").Int64ObservableGauge("understudy.ready",
+		metric.WithDescription("1 while /readyz answers 200, else 0."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			value := int64(0)
+			if h.readiness().Ready {
+				value = 1
+			}
+			o.Observe(value)
+			return nil
+		}))
+	return err
 }
 
 // closed reports whether an event has happened, without waiting for it.

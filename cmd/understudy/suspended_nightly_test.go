@@ -32,7 +32,7 @@ func TestAnExperimentThatEndsTheProcessIsSuspended(t *testing.T) {
 	checks := askUntilDone(t, p)
 	const failed = `understudy_preview_comparisons_total\{difference="FAILED",experiment="default/hostile",failure="REHEARSAL_PROCESS".*\}`
 	p.until(t, "the experiment is suspended", func(page string) bool {
-		return sum(page, "understudy_rehearsal_suspensions_total") == 1 && sum(page, failed) > 3
+		return sum(page, "understudy_rehearsal_suspensions_total") == 1 && sum(page, "understudy_rehearsal_suspended") == 1 && sum(page, failed) > 3
 	})
 	p.comparesOn(t)
 	charged := "charged=" + strings.TrimPrefix(experiments, "/v1/")

@@ -13,6 +13,34 @@ const Soon = 7 * 24 * time.Hour
 // maxNamed bounds the names in one line of the log.
 const maxNamed = 20
 
+// Expiry returns when the first name has no valid token any more. Of a name with several tokens the one counts that
+// expires last. Expiry is the zero time if no name is without a token one day. A name whose tokens all expired more
+// than Soon ago does not count: its lines are leftovers.
+func (f *Files) Expiry() (first time.Time) {
+	now := f.now()
+	for _, last := range lastExpiries(*f.entries.Load()) {
+		if last.IsZero() || now.Sub(last) > Soon {
+			continue
+		}
+		if first.IsZero() || last.Before(first) {
+			first = last
+		}
+	}
+	return first
+}
+
+// lastExpiries returns for each name when its last token expires; the zero time if one of its tokens does not.
+func lastExpiries(entries []entry) map[string]time.Time {
+	out := make(map[string]time.Time)
+	for _, e := range entries {
+		last, found := out[e.name]
+		if !found || !last.IsZero() && (e.expires.IsZero() || e.expires.After(last)) {
+			out[e.name] = e.expires
+		}
+	}
+	return out
+}
+
 // ends remembers of which tokens the log has said that they expire, and that they have. The zero
 // value is ready.
 type ends struct {

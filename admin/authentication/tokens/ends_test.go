@@ -104,3 +104,36 @@ func TestEndsAreWarnedOf(t *testing.T) {
 	expect(now.Add(Soon), `tokens=[soon]`)
 	expect(now.Add(Soon+2*time.Hour), `tokens=[late]`)
 }
+
+// TestExpiry: of a name the last token counts, and leftovers do not.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	expires := func(name string, after time.Duration) string {
+		_, line, err := New(name, now.Add(after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return line
+	}
+	_, endless := made(t, "ci")
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		lines []string
+		want  time.Time
+	}{
+		"no token expires":                    {[]string{endless}, time.Time{}},
+		"the first of two names":              {[]string{expires("a", 3*day), expires("b", 2*day)}, now.Add(2 * day)},
+		"the last token of a name":            {[]string{expires("a", day), expires("a", 3*day), expires("a", 2*day)}, now.Add(3 * day)},
+		"a name has a token without an end":   {[]string{expires("ci", day), endless, expires("a", 4*day)}, now.Add(4 * day)},
+		"a token that has expired":            {[]string{expires("a", -day), expires("b", day)}, now.Add(-day)},
+		"a token that expired long ago":       {[]string{expires("a", -Soon-day), expires("b", day)}, now.Add(day)},
+		"all tokens have expired, a week ago": {[]string{expires("a", -Soon-day)}, time.Time{}},
+	} {
+		f := open(t, written(t, c.lines...))
+		f.now = func() time.Time { return now }
+		if got := f.Expiry(); !got.Equal(c.want) {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -22,7 +22,7 @@ func newMetrics(provider metric.MeterProvider, s *Supervisor) (*metrics, error) 
 		metric.WithDescription("How often the rehearsal process ended and was started again, by cause. Live decisions are not affected."))
 	m.suspensions, errs[1] = meter.Int64Counter("understudy.rehearsal.suspensions",
 		metric.WithDescription("Experiments that ended the rehearsal process again and again, and are not evaluated any more."))
-	errs[2] = observeMemory(meter, s)
+	errs[2] = errors.Join(observeMemory(meter, s), observeSuspended(meter, s))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -60,5 +60,25 @@ func observeMemory(meter metric.Meter, s *Supervisor) error {
 		o.ObserveInt64(gauge, used)
 		return nil
 	}, gauge)
+	return err
+}
+
+// observeSuspended registers the gauge of the experiments that are suspended now. A live policy whose
+// verification is suspended does not count: that ends by itself.
+func observeSuspended(meter metric.Meter, s *Supervisor) error {
+	_, err := meter.Int64ObservableGauge("understudy.rehearsal.suspended",
+		metric.WithDescription("Experiments that are suspended now: they ended the rehearsal process again and again, and are not evaluated until their content changes or they are started again."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			suspended := int64(0)
+			for _, l := range s.lanes {
+				if l.suspension == 0 && l.isSuspended() {
+					suspended++
+				}
+			}
+			o.Observe(suspended)
+			return nil
+		}))
 	return err
 }
