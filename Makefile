@@ -42,8 +42,9 @@ test-whole: ## Run the tests with all random cases, and long scenarios with proc
 	@.ci/need redis-server
 	$(GOTEST) -tags nightly $(PARALLEL) $(LONGEST) ./...
 
-test-deploy: ## Check the shipped files for Kubernetes, Istio and Prometheus
-	go -C deploy/check test -timeout 15m ./...
+test-deploy: build ## Check the shipped files for Kubernetes, Istio and Prometheus
+	@.ci/need redis-server
+	UNDERSTUDY=$(CURDIR)/bin/understudy go -C deploy/check test -timeout 15m -count=1 ./...
 
 test-envoy: build ## Run the shipped Envoy files with a real Envoy; says how to get one
 	@.ci/need redis-server
