@@ -19,7 +19,7 @@ PARALLEL = -p $(shell expr $(CPUS) \* 3 / 2) -parallel $(shell expr $(CPUS) \* 2
 GOTEST  = go test -timeout 15m -ldflags=-s -vet=off
 LONGEST = ./cmd/docs ./cmd/understudy/... ./admin ./admin/redisstore ./authz/rehearsal/supervisor
 
-.PHONY: help build demo recording test test-whole test-deploy test-envoy test-proxies test-browser test-clients test-bench test-module race lint lint-api module generate nightly fuzz soak bench release-check snapshot test-release release clean
+.PHONY: help build demo recording test test-whole test-deploy test-envoy test-proxies test-browser test-clients test-bench test-module race lint lint-api module dashboard generate nightly fuzz soak bench release-check snapshot test-release release clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,9 +42,10 @@ test-whole: ## Run the tests with all random cases, and long scenarios with proc
 	@.ci/need redis-server
 	$(GOTEST) -tags nightly $(PARALLEL) $(LONGEST) ./...
 
-test-deploy: build ## Check the shipped files for Kubernetes, Istio and Prometheus
+test-deploy: build ## Check the shipped files for Kubernetes, Istio, Prometheus and Grafana
 	@.ci/need redis-server
 	UNDERSTUDY=$(CURDIR)/bin/understudy go -C deploy/check test -timeout 15m -count=1 ./...
+	go -C deploy/dashboard test -timeout 15m -count=1 ./...
 
 test-envoy: build ## Run the shipped Envoy files with a real Envoy; says how to get one
 	@.ci/need redis-server
@@ -83,6 +84,9 @@ module: ## Give the Go module the path of its home: MODULE=example.com/you/under
 
 test-module: ## Build every module of a copy under another path
 	go -C cmd/modulepath test -tags wholebuild -count=1 -timeout 15m -run EveryModule .
+
+dashboard: ## Make the dashboard for Grafana and its picture again
+	cd deploy/dashboard && go run .
 
 generate: ## Generate admin/v1 and the other v1 folders anew from their protos
 	go -C cmd/protogen run . ../..

@@ -33,6 +33,7 @@ var notRun = []exception{
 	{like("make test$"), "runs this test", hasTarget},
 	{like("make nightly$"), "takes an hour", hasTarget},
 	{like("make bench$"), "takes minutes", hasTarget},
+	{like("make dashboard$"), "compiles the SDK of Grafana; deploy/dashboard compares what it makes", hasTarget},
 	{like(`\.ci/run`), "runs this test", isExecutable},
 	{like(`(ENVOY=\S+ )?bin/authzbench (run|envoy|preview|commit|scale)`), "takes minutes", hasFlags},
 	{like("go -C cmd/authzbench build"), "compiles all anew in a copy of the repository", buildsFromHere},
