@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +22,11 @@ import (
 // panel is what the dashboard has of a panel.
 type panel struct {
 	Type, Title string
-	Targets     []struct{ Expr string }
+	Targets     []struct{ Expr, LegendFormat string }
 }
+
+// filled replaces the variables of Grafana in a query, as Grafana does before it asks Prometheus: everything is chosen.
+var filled = strings.NewReplacer("$__rate_interval", "5m", "$job", ".*", "$instance", ".*", "$policy", ".*")
 
 // panels returns those of the dashboard, without its rows.
 func panels(t *testing.T) (out []panel) {
@@ -43,11 +47,10 @@ func panels(t *testing.T) (out []panel) {
 	return out
 }
 
-// metricsOf returns the names of the metrics in an expression of PromQL. Grafana replaces its variables before it asks
-// Prometheus.
+// metricsOf returns the names of the metrics in an expression of PromQL.
 func metricsOf(t *testing.T, where, expr string) (names []string) {
 	t.Helper()
-	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(expr, "$__rate_interval", "5m"))
+	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(filled.Replace(expr))
 	if err != nil {
 		t.Errorf("%s: %v in %s", where, err, expr)
 		return nil
@@ -92,8 +95,34 @@ func TestMetricsExist(t *testing.T) {
 	}
 }
 
+// legendLabel is a label in the name of a series.
+var legendLabel = regexp.MustCompile(`{{(\w+)}}`)
+
+// TestDashboardShowsSomething: Prometheus evaluates each query, each panel has a series, and the names of series have the
+// labels that they are made of.
+func TestDashboardShowsSomething(t *testing.T) {
+	history := timeline{nil, everything(t), 20 * time.Minute, time.Now()}
+	for _, p := range panels(t) {
+		found := 0
+		for _, target := range p.Targets {
+			vector := history.vector(t, filled.Replace(target.Expr))
+			found += len(vector)
+			for _, one := range vector {
+				for _, m := range legendLabel.FindAllStringSubmatch(target.LegendFormat, -1) {
+					if !one.Metric.Has(m[1]) {
+						t.Errorf("%s: a series has no label %s: %v", p.Title, m[1], one.Metric)
+					}
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("the panel %q is empty", p.Title)
+		}
+	}
+}
+
 // everything is the page of a process with a certificate, tokens, an experiment that is compared, a policy that is never
-// verified, and records that a collector does not take.
+// verified, checks that fail, and records that a collector does not take.
 func everything(t *testing.T) page {
 	t.Helper()
 	const secret = "01234567890123456789012345678901"
@@ -106,7 +135,9 @@ func everything(t *testing.T) page {
 	s := startServer(t, withoutCollector(), "--admin-token-file", filepath.Join(folder, "tokens"), "--admin-owner", "token:ci",
 		"--authz-tls-cert", files.Cert, "--authz-tls-key", files.Key)
 	s.token = secret
-	s.createPolicy("shop", getOnly)
+	s.createPolicy("shop", getOnly+`
+
+allow := input.parsed_path if input.parsed_path[0] == "bad"`)
 	s.change("POST", policies+"?policyId=dice", content(`allow if rand.intn("x", 2) >= 0`))
 	experiments := policies + "/shop/experiments"
 	s.change("POST", experiments+"?policyExperimentId=closed", fmt.Sprintf(`{"policy":{"name":"%s/policies/shop",%s}`, location,
@@ -114,6 +145,7 @@ func everything(t *testing.T) page {
 	s.change("POST", experiments+"/closed:startPreview", "{}")
 	testkit.Await(t, "the experiment is compared, and records are lost", func() bool {
 		s.checks(5, "shop", "/x")
+		s.checks(1, "shop", "/bad")
 		page := s.scrape()
 		return page.value("understudy_preview_comparisons_total") > 0 && page.value("understudy_export_dropped_total") > 0
 	})

@@ -160,3 +160,18 @@ func (l timeline) alerts(t *testing.T) map[string]promql.Sample {
 	}
 	return out
 }
+
+// vector returns what an expression comes to at the end.
+func (l timeline) vector(t *testing.T, expr string) promql.Vector {
+	t.Helper()
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1 << 22, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{})})
+	query, err := engine.NewInstantQuery(t.Context(), l, nil, expr, l.end)
+	if err != nil {
+		t.Fatalf("%s: %v", expr, err)
+	}
+	vector, err := query.Exec(t.Context()).Vector()
+	if err != nil {
+		t.Fatalf("%s: %v", expr, err)
+	}
+	return vector
+}
