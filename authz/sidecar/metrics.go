@@ -135,7 +135,7 @@ func observeStore(meter metric.Meter, s *Sidecar) error {
 		return err
 	}
 	notApplied, err := meter.Int64ObservableGauge("understudy.policies.not_applied",
-		metric.WithDescription("Policies and experiments of which the version in the store could not be applied: the last good version decides, or without one every request is denied."))
+		metric.WithDescription("Resources of which the version in the store could not be applied, by kind: policy (the last good version decides; without one every request is denied) or experiment (it is not compared)."))
 	if err != nil {
 		return err
 	}
@@ -145,10 +145,24 @@ func observeStore(meter metric.Meter, s *Sidecar) error {
 		o.ObserveFloat64(age, status.Age().Seconds())
 		o.ObserveInt64(missing, int64(len(status.Missing)))
 		o.ObserveInt64(stale, int64(len(status.Stale)))
-		o.ObserveInt64(notApplied, int64(len(status.NotApplied)))
+		policies, experiments := byKind(status.NotApplied)
+		o.ObserveInt64(notApplied, policies, metric.WithAttributes(attribute.String("kind", "policy")))
+		o.ObserveInt64(notApplied, experiments, metric.WithAttributes(attribute.String("kind", "experiment")))
 		return nil
 	}, sequence, age, missing, stale, notApplied)
 	return err
+}
+
+// byKind counts the resources that are policies, and those that are experiments.
+func byKind(resources []string) (policies, experiments int64) {
+	for _, name := range resources {
+		if authz.ResourceName(name).Experiment() != "" {
+			experiments++
+		} else {
+			policies++
+		}
+	}
+	return policies, experiments
 }
 
 // checked counts a check that began at a moment, and returns how long it took.

@@ -38,28 +38,29 @@ var states = map[string]struct {
 	held  time.Duration
 	reach func(*testing.T) (before, in page)
 }{
-	"ordinary traffic":                    {nil, 0, ordinary},
-	"checks fail":                         {[]string{"UnderstudyChecksFail"}, 0, checksFail},
-	"60 slow checks at once":              {[]string{"UnderstudyOverloaded"}, 0, overloaded},
-	"started without the store":           {[]string{"UnderstudyNotReady"}, 0, notReady},
-	"observing for an hour":               {nil, time.Hour, observing},
-	"observing for a day":                 {[]string{"UnderstudyObserving"}, 25 * time.Hour, observing},
-	"a record in the store is damaged":    {[]string{"UnderstudyPoliciesNotApplied"}, 0, notApplied},
-	"Redis has been away for two minutes": {nil, 2 * time.Minute, unreachable},
-	"Redis is away":                       {[]string{"UnderstudyStoreUnreachable"}, 0, unreachable},
-	"Redis is empty":                      {[]string{"UnderstudyStoreHasLostPolicies"}, 0, lostPolicies},
-	"the store has an older version":      {[]string{"UnderstudyStoreWentBack"}, 0, wentBack},
-	"the snapshot file cannot be written": {[]string{"UnderstudySnapshotNotWritten"}, 0, notWritten},
-	"an experiment is suspended":          {[]string{"UnderstudyRehearsalSuspended"}, 0, suspended},
-	"the audit queue is full":             {[]string{"UnderstudyAuditEventsDropped"}, 0, auditDropped},
-	"the same with --audit required":      {[]string{"UnderstudyChangesRefused"}, 0, changesRefused},
-	"a certificate expires in a month":    {nil, 0, certificate(30 * 24 * time.Hour)},
-	"a certificate expires in three days": {[]string{"UnderstudyCertificateExpires"}, 0, certificate(3 * 24 * time.Hour)},
-	"a certificate expires in an hour":    {[]string{"UnderstudyCertificateExpires", "UnderstudyCertificateExpiresToday"}, 0, certificate(time.Hour)},
-	"a certificate file is damaged":       {[]string{"UnderstudyCertificateNotReloaded"}, 0, notReloaded},
-	"a token expires in a month":          {nil, 0, token(30 * 24 * time.Hour)},
-	"a token expires in three days":       {[]string{"UnderstudyTokenExpires"}, 0, token(3 * 24 * time.Hour)},
-	"a token has expired":                 {[]string{"UnderstudyTokenExpires"}, 0, token(-time.Hour)},
+	"ordinary traffic":                       {nil, 0, ordinary},
+	"checks fail":                            {[]string{"UnderstudyChecksFail"}, 0, checksFail},
+	"60 slow checks at once":                 {[]string{"UnderstudyOverloaded"}, 0, overloaded},
+	"started without the store":              {[]string{"UnderstudyNotReady"}, 0, notReady},
+	"observing for an hour":                  {nil, time.Hour, observing},
+	"observing for a day":                    {[]string{"UnderstudyObserving"}, 25 * time.Hour, observing},
+	"the record of an experiment is damaged": {[]string{"UnderstudyExperimentsNotApplied"}, 0, notApplied("shop", "policies/shop/experiments/next")},
+	"the record of a policy is damaged":      {[]string{"UnderstudyPoliciesNotApplied"}, 0, notApplied("other", "policies/other")},
+	"Redis has been away for two minutes":    {nil, 2 * time.Minute, unreachable},
+	"Redis is away":                          {[]string{"UnderstudyStoreUnreachable"}, 0, unreachable},
+	"Redis is empty":                         {[]string{"UnderstudyStoreHasLostPolicies"}, 0, lostPolicies},
+	"the store has an older version":         {[]string{"UnderstudyStoreWentBack"}, 0, wentBack},
+	"the snapshot file cannot be written":    {[]string{"UnderstudySnapshotNotWritten"}, 0, notWritten},
+	"an experiment is suspended":             {[]string{"UnderstudyRehearsalSuspended"}, 0, suspended},
+	"the audit queue is full":                {[]string{"UnderstudyAuditEventsDropped"}, 0, auditDropped},
+	"the same with --audit required":         {[]string{"UnderstudyChangesRefused"}, 0, changesRefused},
+	"a certificate expires in a month":       {nil, 0, certificate(30 * 24 * time.Hour)},
+	"a certificate expires in three days":    {[]string{"UnderstudyCertificateExpires"}, 0, certificate(3 * 24 * time.Hour)},
+	"a certificate expires in an hour":       {[]string{"UnderstudyCertificateExpires", "UnderstudyCertificateExpiresToday"}, 0, certificate(time.Hour)},
+	"a certificate file is damaged":          {[]string{"UnderstudyCertificateNotReloaded"}, 0, notReloaded},
+	"a token expires in a month":             {nil, 0, token(30 * 24 * time.Hour)},
+	"a token expires in three days":          {[]string{"UnderstudyTokenExpires"}, 0, token(3 * 24 * time.Hour)},
+	"a token has expired":                    {[]string{"UnderstudyTokenExpires"}, 0, token(-time.Hour)},
 }
 
 // TestAlertsOfStates: in each state its alerts fire, and no other, and their texts have the number.
@@ -186,25 +187,27 @@ func (s *server) awaitMetric(name string) {
 	testkit.Await(s.t, name+" is above zero", func() bool { return s.scrape().value(name) > 0 })
 }
 
-// notApplied is a process that follows a store in which a policy cannot be read.
-func notApplied(t *testing.T) (before, in page) {
-	s, redis := onRedis(t)
-	store, err := redisstore.Open(redis.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return s.pages(func() {
-		other := authz.Location(location).Policy("other")
-		if _, err := store.Commit(t.Context(), admin.Txn{
-			ID: "1", Project: "p1",
-			Writes: []admin.Write{admin.Put{Key: admin.Key(other), Value: []byte("\x0a\xff\x01nonsense"), Etag: "e"}},
-			Events: []admin.Event{{Location: location, Policies: []authz.PolicyName{other}}},
-		}); err != nil {
+// notApplied returns the state of a process that follows a store in which a record cannot be read. The policy is the
+// record's, or that of its experiment.
+func notApplied(policy authz.PolicyID, record string) func(*testing.T) (before, in page) {
+	return func(t *testing.T) (before, in page) {
+		s, redis := onRedis(t)
+		store, err := redisstore.Open(redis.URL())
+		if err != nil {
 			t.Fatal(err)
 		}
-		s.awaitMetric("understudy_policies_not_applied")
-	})
+		t.Cleanup(func() { _ = store.Close() })
+		return s.pages(func() {
+			if _, err := store.Commit(t.Context(), admin.Txn{
+				ID: "1", Project: "p1",
+				Writes: []admin.Write{admin.Put{Key: admin.Key(location + "/" + record), Value: []byte("\x0a\xff\x01nonsense"), Etag: "e"}},
+				Events: []admin.Event{{Location: location, Policies: []authz.PolicyName{authz.Location(location).Policy(policy)}}},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s.awaitMetric("understudy_policies_not_applied")
+		})
+	}
 }
 
 // unreachable is a process whose Redis has ended.
