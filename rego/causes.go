@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"context"
 	"slices"
 
 	"understudy/rego/evaluator"
@@ -32,10 +33,28 @@ func (p *Program) Causes(path string) []Cause {
 	q := p.queries[path]
 	out := slices.Clone(q.unsupported)
 	if q.compiled != nil {
-		out = append(out, q.compiled.Causes()...)
+		out = append(out, p.explained(q).Causes()...)
 	}
 	slices.SortStableFunc(out, Cause.Compare)
 	return out
+}
+
+// explained returns the compiled form of a query with its causes: if the program is packed, one that is made for this.
+func (p *Program) explained(q query) *evaluator.Query {
+	if !p.interpreter.packed {
+		return q.compiled
+	}
+	ctx := context.Background()
+	compiler, err := p.interpreter.get(ctx)
+	if err != nil {
+		return q.compiled
+	}
+	c, err := p.newCompiler(ctx, compiler)
+	if err != nil {
+		return q.compiled
+	}
+	compiled, _ := c.Compile(q.ref)
+	return compiled
 }
 
 // Interpreted returns the forms that our evaluator does not know, and that the rule at path, one of Source.Paths,

@@ -25,65 +25,74 @@ type CompileError = compile.Error
 // The steps depend on each other: parse, refuse what would take too long, compile, and make the closures by
 // which paths are evaluated.
 func Compile(ctx context.Context, source Source) (*Program, error) {
-	p, err := load(ctx, source)
+	p, compiler, err := load(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.prepare(ctx, source); err != nil {
+	if err := p.prepare(ctx, source, compiler); err != nil {
 		return nil, err
 	}
+	p.interpreter = interpreterOf(compiler, source.Modules)
 	return p, nil
 }
 
 // load parses and compiles the modules, and opens the data.
-func load(ctx context.Context, source Source) (*Program, error) {
+func load(ctx context.Context, source Source) (*Program, *ast.Compiler, error) {
 	modules, err := compile.Parse(ctx, source.Modules)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if problem := compile.TooMuch(modules); problem != nil {
-		return nil, compile.NewError([]Problem{*problem})
+		return nil, nil, compile.NewError([]Problem{*problem})
 	}
 	store := compile.NewStore(source.Data)
 	// The transaction is that of all evaluations: nobody ever writes to the store.
 	txn, err := store.NewTransaction(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("opening the data: %w", err)
+		return nil, nil, fmt.Errorf("opening the data: %w", err)
 	}
 	compiler := compile.New(ctx).WithPathConflictsCheck(storage.NonEmpty(ctx, store, txn))
 	compiler.Compile(modules)
 	switch {
 	case ctx.Err() != nil:
-		return nil, compile.Ended(ctx)
+		return nil, nil, compile.Ended(ctx)
 	case compiler.Failed():
-		return nil, compile.NewError(compile.ProblemsOf(compiler.Errors))
+		return nil, nil, compile.NewError(compile.ProblemsOf(compiler.Errors))
 	}
 	if problems := compile.Cycles(compiler.Modules); len(problems) > 0 {
-		return nil, compile.NewError(problems)
+		return nil, nil, compile.NewError(problems)
 	}
-	return &Program{compiler: compiler, store: store, txn: txn}, nil
+	return &Program{store: store, txn: txn}, compiler, nil
 }
 
 // prepare makes the query of each path. Nothing may change the modules after it: evaluations read them
 // without a lock.
-func (p *Program) prepare(ctx context.Context, source Source) error {
-	refs, problems := source.refs(p.compiler)
+func (p *Program) prepare(ctx context.Context, source Source, compiler *ast.Compiler) error {
+	refs, problems := source.refs(compiler)
 	if len(problems) > 0 {
 		return compile.NewError(problems)
 	}
-	data, err := p.store.Read(ctx, p.txn, storage.RootPath)
+	c, err := p.newCompiler(ctx, compiler)
 	if err != nil {
-		return fmt.Errorf("reading the data: %w", err)
+		return err
 	}
-	c := evaluator.NewCompiler(p.compiler, data.(ast.Value))
 	p.vocabulary = c.Vocabulary()
 	p.queries = make(map[string]query, len(refs))
 	for path, ref := range refs {
 		if ctx.Err() != nil {
 			return compile.Ended(ctx)
 		}
-		p.queries[path] = newQuery(path, ref, p.compiler, c)
+		p.queries[path] = newQuery(path, ref, compiler, c)
 	}
-	compile.Release(p.compiler)
+	compile.Release(compiler)
 	return nil
+}
+
+// newCompiler returns a compiler of the evaluator for the program's data.
+func (p *Program) newCompiler(ctx context.Context, compiler *ast.Compiler) (*evaluator.Compiler, error) {
+	data, err := p.store.Read(ctx, p.txn, storage.RootPath)
+	if err != nil {
+		return nil, fmt.Errorf("reading the data: %w", err)
+	}
+	return evaluator.NewCompiler(compiler, data.(ast.Value)), nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
 )
 
 // walks :: program → what its records said.
@@ -123,3 +125,6 @@ func Forget(p *Program) {
 	walks.Delete(p)
 	causes.Delete(p)
 }
+
+// OPA returns OPA's form of the modules; nil if it is packed.
+func (p *Program) OPA() *ast.Compiler { return p.interpreter.compiler.Load() }

@@ -44,7 +44,7 @@ func (p *Program) recompiled(ctx context.Context, modules map[string]*ast.Module
 	if compiler.Failed() {
 		return nil, compile.NewError(compile.ProblemsOf(compiler.Errors))
 	}
-	out := &Program{compiler: compiler, store: p.store, txn: p.txn, queries: make(map[string]query, len(p.queries))}
+	out := &Program{interpreter: interpreterOf(compiler, nil), store: p.store, txn: p.txn, queries: make(map[string]query, len(p.queries))}
 	for path, q := range p.queries {
 		out.queries[path] = query{path: path, body: q.body, ref: q.ref, reach: q.reach}
 	}

@@ -21,9 +21,9 @@ import (
 // evaluation has its own query, and shares compiled modules, data and one read
 // transaction.
 type Program struct {
-	compiler *ast.Compiler
-	store    storage.Store
-	txn      storage.Transaction
+	interpreter *interpreter
+	store       storage.Store
+	txn         storage.Transaction
 	// queries :: path → how it is evaluated.
 	queries map[string]query
 	// vocabulary has what evaluations of the program can ask a request.
@@ -172,8 +172,12 @@ func (p *Program) run(ctx context.Context, q query, input Input, now time.Time, 
 	if ctx.Err() != nil {
 		return nil, compile.Ended(ctx)
 	}
+	compiler, err := p.interpreter.get(ctx)
+	if err != nil {
+		return nil, err
+	}
 	run := topdown.NewQuery(q.body).
-		WithCompiler(p.compiler).
+		WithCompiler(compiler).
 		WithStore(p.store).
 		WithTransaction(p.txn).
 		WithMetrics(metrics.NoOp()).

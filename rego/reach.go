@@ -37,7 +37,7 @@ type Reference struct {
 func reachOf(compiler *ast.Compiler, ref ast.Ref) *reach {
 	r := &reach{compiler: compiler, seen: make(map[*ast.Rule]bool)}
 	r.ref(ref)
-	r.seen, r.at = nil, nil
+	r.compiler, r.seen, r.at = nil, nil, nil
 	// A list of rules names the same few paths, over and over: the first place of each is enough.
 	slices.SortFunc(r.inputs, func(a, b Reference) int { return cmp.Or(slices.Compare(a.Path, b.Path), a.compare(b)) })
 	r.inputs = slices.CompactFunc(r.inputs, func(a, b Reference) bool { return slices.Equal(a.Path, b.Path) })

@@ -20,5 +20,9 @@ func (p *Program) Trace(ctx context.Context, path string, input Input, now time.
 	if _, err := p.run(ctx, q, input, now, tracer); err != nil {
 		return explain.Trace{}, err
 	}
-	return tracer.Trace(p.compiler, q.ref), nil
+	compiler, err := p.interpreter.get(ctx)
+	if err != nil {
+		return explain.Trace{}, err
+	}
+	return tracer.Trace(compiler, q.ref), nil
 }

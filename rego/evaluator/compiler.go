@@ -14,17 +14,21 @@ type Compiler struct {
 	compiler *ast.Compiler
 	// data is the base document.
 	data ast.Value
-	// documents :: node of the rule tree → what its rules define.
-	documents map[*ast.TreeNode]document
-	// count is the number of documents.
-	count int
-	// indexes is the number of comprehensions with an index, and layouts that of layouts.
-	indexes, layouts int
+	// defined :: node of the rule tree → what its rules define.
+	defined map[*ast.TreeNode]document
+	// counts is a value of its own, so that queries do not keep the compiler.
+	*counts
 	// long :: rule → whether it may take long.
 	long map[*ast.Rule]bool
 	// vocabulary has what may stay opaque, and calls are the built-ins that are a part of it, by name.
 	vocabulary *opaque.Vocabulary
 	calls      map[string]*opaque.Function
+}
+
+// counts are how many there are of what a machine has a place for.
+type counts struct {
+	// documents are those that rules define, and indexes those of comprehensions.
+	documents, indexes, layouts int
 }
 
 // Vocabulary returns what evaluations can ask a request. It is complete when all paths are compiled.
@@ -55,6 +59,8 @@ type definition struct {
 	// sites are where something is learned, and outcome where the values come from.
 	sites   []*site
 	outcome union
+	// operands are where arguments and keys come from.
+	operands []*union
 	// agree is where two of the values are compared.
 	agree *site
 }
@@ -65,7 +71,7 @@ func (d *definition) reached() *definition { return d }
 // changed any more. The data is the base document.
 func NewCompiler(compiler *ast.Compiler, data ast.Value) *Compiler {
 	return &Compiler{
-		compiler: compiler, data: data, documents: make(map[*ast.TreeNode]document),
+		compiler: compiler, data: data, counts: &counts{}, defined: make(map[*ast.TreeNode]document),
 		vocabulary: opaque.NewVocabulary(), calls: make(map[string]*opaque.Function),
 		long: make(map[*ast.Rule]bool),
 	}

@@ -15,7 +15,7 @@ type complete struct {
 
 func (c *Compiler) newComplete(def *definition, node *ast.TreeNode) *complete {
 	d := &complete{definition: def}
-	c.documents[node] = d
+	c.defined[node] = d
 	d.compiled(func() {
 		c.onlyChild(node)
 		d.rules = c.rules(def, node, nil)

@@ -13,7 +13,7 @@ type comprehension struct {
 	// ends there.
 	adds func(scope) func(*frame, *collection) bool
 	// value makes the value of a collection, nil if that is OPA's to make.
-	value func(*collection) *ast.Term
+	value maker
 }
 
 // collection is what a comprehension has collected.
@@ -122,20 +122,24 @@ func (s scope) collected(c comprehension) expr {
 			return more
 		}
 	})
+	value := c.value
 	return func(f *frame) opaque.Value {
 		f.collected[closure] = collection{}
 		if !f.m.goesOn(run(f)) {
 			return opaque.Value{}
 		}
-		value := c.made(f, &f.collected[closure])
+		result := value.of(f, &f.collected[closure])
 		f.collected[closure] = collection{}
-		return value
+		return result
 	}
 }
 
-// made returns the value of a collection.
-func (c comprehension) made(f *frame, of *collection) opaque.Value {
-	value := c.value(of)
+// maker makes the value of a collection; nil if that is left to OPA.
+type maker func(*collection) *ast.Term
+
+// of returns the value of a collection.
+func (m maker) of(f *frame, c *collection) opaque.Value {
+	value := m(c)
 	if value == nil {
 		f.m.giveUp(ErrUndecided)
 	}
@@ -158,18 +162,19 @@ func (s scope) indexed(keys []*ast.Term, c comprehension) expr {
 			return more
 		}
 	})
+	value, layout := c.value, inner.layout // of which neither has the policy
 	return func(f *frame) opaque.Value {
 		if f.m.indexes[id] == nil {
 			f.m.indexes[id] = &index{}
-			inside := inner.enter(f.m)
+			inside := layout.enter(f.m)
 			got := run(inside)
-			inner.leave(inside)
+			layout.leave(inside)
 			if !f.m.goesOn(got) {
 				return opaque.Value{}
 			}
 		}
 		if found, ok := f.m.indexes[id].find(all(f, at, outer)); ok {
-			return c.made(f, found)
+			return value.of(f, found)
 		}
 		return where(f)
 	}

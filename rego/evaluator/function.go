@@ -39,12 +39,13 @@ func (a *argument) pass(global string, from origin) {
 
 func (c *Compiler) newFunction(def *definition, node *ast.TreeNode) *function {
 	d := &function{definition: def, arity: len(node.Values[0].Head.Args)}
-	c.documents[node] = d
+	c.defined[node] = d
 	var from []*union
 	for _, a := range node.Values[0].Head.Args {
 		arg := &argument{from: union{name: c.written(a)}}
 		d.args, from = append(d.args, arg), append(from, &arg.from)
 	}
+	def.operands = from
 	d.compiled(func() {
 		c.onlyChild(node)
 		d.rules = c.rules(def, node, from)

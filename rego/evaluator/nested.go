@@ -34,7 +34,7 @@ func isNested(node *ast.TreeNode, name int) bool {
 
 func (c *Compiler) newNested(def *definition, node *ast.TreeNode, name int) *nested {
 	d := &nested{definition: def}
-	c.documents[node] = d
+	c.defined[node] = d
 	d.compiled(func() {
 		node.DepthFirst(func(n *ast.TreeNode) bool {
 			for _, rule := range n.Values {

@@ -197,31 +197,39 @@ func (s scope) originOf(t *ast.Term) origin {
 		return computed
 	}
 	if _, isSet := t.Value.(ast.Set); isSet {
-		return func(r resolver) facts {
-			var out facts
-			ast.WalkVars(t, func(v ast.Var) bool {
-				out.computed = out.computed || r.of(s.bound[v].from).variable()
-				return out.computed
-			})
-			return out
-		}
+		return collected(s.partsOf(t))
 	}
-	return s.composedOf(t)
+	return composedOf(s.partsOf(t))
 }
 
-// composedOf is the origin of an array or object with variables in it.
-func (s scope) composedOf(t *ast.Term) origin {
+// partsOf returns the origins of the variables in a term. What is made of them keeps no scope, and so no policy.
+func (s scope) partsOf(t *ast.Term) (out []origin) {
+	ast.WalkVars(t, func(v ast.Var) bool {
+		out = append(out, s.bound[v].from)
+		return false
+	})
+	return out
+}
+
+// collected is the origin of a set of values.
+func collected(parts []origin) origin {
+	return func(r resolver) facts {
+		return facts{computed: slices.ContainsFunc(parts, func(part origin) bool { return r.of(part).variable() })}
+	}
+}
+
+// composedOf is the origin of an array or object of values.
+func composedOf(parts []origin) origin {
 	return func(r resolver) facts {
 		out := facts{}
-		ast.WalkVars(t, func(v ast.Var) bool {
-			part := r.of(s.bound[v].from)
+		for _, o := range parts {
+			part := r.of(o)
 			out.opaque, out.computed, out.raw = out.opaque || part.opaque, out.computed || part.computed || part.root, out.raw || part.raw
 			out.fixed = out.fixed || part.fixed
 			if !strings.Contains(out.clock, part.clock) {
 				out.clock += part.clock
 			}
-			return false
-		})
+		}
 		return out
 	}
 }

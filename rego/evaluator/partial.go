@@ -33,7 +33,7 @@ type partialValue struct {
 func (c *Compiler) newPartial(def *definition, node *ast.TreeNode, name int) *partial {
 	first := node.Values[0]
 	d := &partial{definition: def, isSet: first.Head.RuleKind() == ast.MultiValue}
-	c.documents[node] = d
+	c.defined[node], def.operands = d, []*union{&d.key}
 	d.compiled(func() {
 		opa := newOPAIndex(node)
 		for _, rule := range node.Values {

@@ -16,8 +16,7 @@ type Query struct {
 	value  expr
 	// at is where its content is forced.
 	at *site
-	// compiler knows how many documents, layouts, paths and indexes there are.
-	compiler *Compiler
+	*counts
 	// pool has machines that have evaluated the path before.
 	pool sync.Pool
 }
@@ -31,7 +30,7 @@ func (c *Compiler) Compile(ref ast.Ref) (*Query, []Cause) {
 		at = rules[0].Location
 	}
 	s := newScope(c, def, at)
-	q := &Query{definition: def, layout: s.layout, compiler: c}
+	q := &Query{definition: def, layout: s.layout, counts: c.counts}
 	def.compiled(func() {
 		s.reference(ref, source{}, func(s scope, e source) step {
 			q.value, q.at = e.expr, s.site(Whole, e.from)
@@ -42,6 +41,21 @@ func (c *Compiler) Compile(ref ast.Ref) (*Query, []Cause) {
 		q = nil
 	}
 	return q, def.unknown()
+}
+
+// Release lets go of what [Query.Causes] returns, which is then empty. Nobody may use the query meanwhile.
+func (q *Query) Release() {
+	all := make(map[*definition]bool)
+	q.visit(all, func(*definition) {})
+	for d := range all {
+		for _, p := range d.sites {
+			p.notes = nil
+		}
+		for _, u := range append(d.operands, &d.outcome) {
+			u.of = nil
+		}
+		d.sites, d.needs, d.problems = nil, nil, nil
+	}
 }
 
 // unknown returns the forms that are not known in what the definition can reach, each once.
@@ -77,9 +91,8 @@ func (q *Query) machine() *machine {
 	if m, ok := q.pool.Get().(*machine); ok {
 		return m
 	}
-	c := q.compiler
 	m := &machine{
-		documents: make([]memo, c.count), indexes: make([]*index, c.indexes), frames: make([]*frame, c.layouts),
+		documents: make([]memo, q.documents), indexes: make([]*index, q.indexes), frames: make([]*frame, q.layouts),
 	}
 	m.collect = func(t *ast.Term) error {
 		m.outputs = append(m.outputs, t)

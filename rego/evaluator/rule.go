@@ -11,11 +11,11 @@ import (
 // document returns what the rules of a node define. Their ref is the name that they have
 // in common.
 func (c *Compiler) document(node *ast.TreeNode, ref ast.Ref) document {
-	if d, ok := c.documents[node]; ok {
+	if d, ok := c.defined[node]; ok {
 		return d
 	}
-	def := definition{id: c.count}
-	c.count++
+	def := definition{id: c.documents}
+	c.documents++
 	first := node.Values[0]
 	def.outcome.name = strings.Trim(ref[len(ref)-1].Value.String(), `"`)
 	var d document
