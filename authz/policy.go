@@ -40,6 +40,10 @@ type rule struct {
 	filter filter
 }
 
+// Pack lets go of about half of the memory of the policy, as [rego.Program.Pack] says. It comes before anybody uses the
+// policy; unpacked is called if an evaluation needs what was let go of.
+func (p *Policy) Pack(unpacked func()) { p.program.Pack(unpacked) }
+
 // NoOp reports whether the policy has no rules, which means the same as no policy:
 // the default decision.
 func (p *Policy) NoOp() bool { return p == nil || len(p.rules) == 0 }

@@ -73,12 +73,20 @@ func (i *interpreter) unpack() (err error) {
 	return nil
 }
 
+// largestPacked is how long the modules of a packed program are, in bytes. To compile as much takes some 50 ms, for
+// which a live request can wait; one that waited for longer modules would be denied.
+const largestPacked = 64 << 10
+
 // Pack lets go of what no decision of our evaluator needs: OPA's form of the modules, and what explains costs. That is
 // more than half of the memory of a program. An evaluation that is OPA's makes the former again, once, which takes as
 // long as to compile the modules; then unpacked is called, which may be nil. A program of which the evaluator does not
-// know all forms stays as it is. Nobody may use the program meanwhile.
+// know all forms stays as it is, and so does one that is longer than 64 KiB. Nobody may use the program meanwhile.
 func (p *Program) Pack(unpacked func()) {
-	if p.interpreter.modules == nil {
+	length := 0
+	for _, text := range p.interpreter.modules {
+		length += len(text)
+	}
+	if p.interpreter.modules == nil || length > largestPacked {
 		return
 	}
 	for path := range p.queries {

@@ -22,6 +22,8 @@ type metrics struct {
 	// labelsIgnored counts the decisions with labels that are none.
 	contradictions metric.Int64Counter
 	labelsIgnored  metric.Int64Counter
+	// unpacked counts the policies that OPA's interpreter has in memory as well.
+	unpacked metric.Int64Counter
 	// notifyFailures counts the rules that could not be notified of the end of a reservation.
 	notifyFailures metric.Int64Counter
 	// observing says that nobody enforces the decisions.
@@ -83,7 +85,7 @@ func (m *metrics) options(l checkLabels) *checkOptions {
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{observing: s.config.Observing}
-	var errs [10]error
+	var errs [11]error
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
 		metric.WithDescription("Requests decided, by policy, result and failure. The result CANCELLED is that of callers who left before there was one."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
@@ -102,6 +104,8 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 		metric.WithDescription("Live decisions of which labels were ignored, because they are none or too many, by policy."))
 	m.contradictions, errs[9] = meter.Int64Counter("understudy.decision_cache.contradictions",
 		metric.WithDescription("Policies whose evaluations contradicted each other: decisions of theirs are not cached any more, and OPA alone makes them."))
+	m.unpacked, errs[10] = meter.Int64Counter("understudy.policies.unpacked",
+		metric.WithDescription("Live policies that were compiled for OPA's interpreter again, because a request of theirs was left to it."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -109,6 +113,7 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	m.failures.Add(context.Background(), 0)
 	m.unsaved.Add(context.Background(), 0)
 	m.contradictions.Add(context.Background(), 0)
+	m.unpacked.Add(context.Background(), 0)
 	return m, nil
 }
 

@@ -112,6 +112,9 @@ func (s *Sidecar) newEntry(ctx context.Context, name authz.PolicyName, state aut
 		e.failures = append(e.failures, failure{u.Resource, u.Sequence, fmt.Errorf("the stored record cannot be decoded: %w", u.Err)})
 	}
 	e.compileLive(ctx, old, state.Policy, sequence)
+	if e.live.Policy != nil && e.live.Policy != old.live.Policy {
+		e.live.Policy.Compiled().Pack(func() { s.unpacked(name) })
+	}
 	for _, experiment := range state.Experiments {
 		s.addExperiment(e, old, experiment, sequence)
 	}
@@ -184,6 +187,13 @@ func (s *Sidecar) resizeCaches(next *snapshot) {
 		}
 		s.resizeCache(e.live.Policy, s.config.Cache)
 	}
+}
+
+// unpacked reports that a decision by a policy was left to OPA for the first time.
+func (s *Sidecar) unpacked(name authz.PolicyName) {
+	s.metrics.unpacked.Add(context.Background(), 1)
+	s.log.Info("a request was left to OPA's interpreter, which from now on keeps the policy in memory as well: understudy explain-cost may say why",
+		"policy", string(name))
 }
 
 // contradicted reports that evaluations of a policy contradicted each other.
