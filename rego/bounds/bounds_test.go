@@ -12,16 +12,22 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	mathrand "math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/metrics"
+	"github.com/open-policy-agent/opa/v1/topdown"
+	"github.com/open-policy-agent/opa/v1/topdown/builtins"
 
 	"understudy/cmd/testkit"
 	"understudy/rego"
 	"understudy/rego/bounds"
+	"understudy/rego/compile"
 )
 
 // unreachable are the built-ins that no policy may call; see the capabilities of package
@@ -160,7 +166,7 @@ func TestBeyondTheBound(t *testing.T) {
 		"numbers.range_step":               `numbers.range_step(0, 1e300, 2)`,
 		"mul":                              `input.number * input.number * 2`,
 		"product":                          `product(numbers.range(10000, 30000))`,
-		"to_number":                        `to_number(input.ascii)`,
+		"to_number":                        `to_number(concat("", ["0.", sprintf("%030000d", [1])]))`,
 		"strings.render_template":          `strings.render_template("{{range .a}}{{range $.a}}{{range $.a}}xx{{end}}{{end}}{{end}}", {"a": numbers.range(1, 2000)})`,
 		"json.patch":                       `json.patch({"a": 1}, [{"op": "copy", "from": "", "path": sprintf("/x%d", [i])} | some i in numbers.range(1, 60)])`,
 		"graph.reachable_paths":            `graph.reachable_paths(input.graph, input.nodes)`,
@@ -219,5 +225,67 @@ func TestBeyondTheBound(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBinaryExponentsAreBounded: to_number makes a number of this text, with which OPA would compute for years.
+func TestBinaryExponentsAreBounded(t *testing.T) {
+	for _, number := range []string{"0x1p-2000000000", "0X1P-0000000000000020000000", "-0x1.8p-2_000_000_000"} {
+		got, err := eval(t, "x := to_number(input.n) * 3", map[string]any{"n": number})
+		var failed *rego.EvalError
+		if got.Defined || err != nil && (!errors.As(err, &failed) || failed.Code != bounds.Code) {
+			t.Errorf("%s: %v, %v; want the bound of to_number", number, got, err)
+		}
+	}
+}
+
+// TestShortOperandsAreFine: whatever is short is within the bound of each built-in that looks at sizes, also a text that
+// begins or ends like a number.
+func TestShortOperandsAreFine(t *testing.T) {
+	r := mathrand.New(mathrand.NewPCG(1, 1))
+	words := []string{"health", "reports", "yesterday", "default", "note5", "reference99999", "user@example.com", "never ends", "1e5x", "p-17", "e", "1e", "xE+", ""}
+	text := func() string {
+		if r.IntN(2) == 0 {
+			return words[r.IntN(len(words))]
+		}
+		out := make([]byte, r.IntN(20))
+		for i := range out {
+			out[i] = "aeEpPx0189+-._ /"[r.IntN(16)]
+		}
+		if _, err := strconv.ParseFloat(string(out), 64); err == nil { // such as 1e-9999
+			return "e"
+		}
+		return string(out)
+	}
+	operand := func() *ast.Term {
+		switch r.IntN(6) {
+		case 0:
+			return ast.IntNumberTerm(r.IntN(100))
+		case 1:
+			return ast.BooleanTerm(true)
+		case 2:
+			return ast.ArrayTerm(ast.StringTerm(text()), ast.IntNumberTerm(3))
+		}
+		return ast.StringTerm(text())
+	}
+	for _, b := range ast.CapabilitiesForThisVersion().Builtins {
+		if bounds.Judged(b.Name) == 0 || b.Decl == nil {
+			continue
+		}
+		for range testkit.Cases(500) {
+			operands := make([]*ast.Term, len(b.Decl.FuncArgs().Args))
+			for i := range operands {
+				operands[i] = operand()
+			}
+			call := topdown.GetBuiltin(b.Name)
+			if call == nil { // it is none for evaluations
+				break
+			}
+			err := call(topdown.BuiltinContext{Context: t.Context(), Capabilities: compile.Capabilities, Time: ast.IntNumberTerm(1), Seed: rand.Reader, Cache: builtins.Cache{}, Metrics: metrics.New()}, operands, func(*ast.Term) error { return nil })
+			var failed *topdown.Error
+			if errors.As(err, &failed) && failed.Code == bounds.Code {
+				t.Fatalf("%s(%v): %v", b.Name, operands, err)
+			}
+		}
 	}
 }

@@ -40,19 +40,19 @@ func Digits(number string) int {
 	return len(number) + n
 }
 
-// exponent returns the size of the exponent of a number, whatever its sign: 1e-400 is
-// as long to write as 1e400. It looks at the last twelve characters, which is where an
-// exponent that OPA accepts has to be.
+// exponent returns the size of the exponent of a number, whatever its sign: 1e-400 is as long to write as 1e400. That of
+// 0x1p-400, which to_number makes a number of, is binary, and counts as if it were not. Of an exponent that no int has,
+// OPA makes no number.
 func exponent(number string) (n int) {
-	for i := len(number) - 1; i > 0 && i >= len(number)-12; i-- {
-		if c := number[i]; c == 'e' || c == 'E' {
-			for _, digit := range []byte(strings.TrimLeft(number[i+1:], "+-")) {
-				n = 10*n + int(digit-'0')
-			}
-			return n
-		}
+	digits := number[len(strings.TrimRight(number, "0123456789_")):]
+	before := strings.TrimRight(number[:len(number)-len(digits)], "+-")
+	if before == "" || !strings.Contains("eEpP", before[len(before)-1:]) {
+		return 0
 	}
-	return 0
+	for _, digit := range []byte(strings.ReplaceAll(digits, "_", "")) {
+		n = min(10*n+int(digit-'0'), math.MaxInt32)
+	}
+	return n
 }
 
 // digits is that of the longest operand that is a number or the text of one. Digits in an
@@ -66,11 +66,21 @@ func digits(operands []*ast.Term) (n int) {
 		case ast.String:
 			text = string(v)
 		}
-		if d := Digits(text); d > 0 {
+		d := Digits(text)
+		if _, isText := o.Value.(ast.String); isText && d > 0 && !isNumber(text) {
+			continue // it is an error for OPA, whatever its length
+		}
+		if d > 0 {
 			n = max(n, d+9*(d-len(text)))
 		}
 	}
 	return n
+}
+
+// isNumber reports whether OPA makes a number of a text.
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
 }
 
 // allDigits is about how long the product of all numbers is.
