@@ -166,6 +166,15 @@ type Txn struct {
 	Writes     []Write
 	// Events has at most one entry for a location.
 	Events []Event
+	// Raises says that the project's watermark becomes the number of the Txn. The first Txn of a
+	// project raises it in any case.
+	Raises bool
+	// Known is the highest watermark of the project that the caller knows of. The number of the Txn
+	// is above it, whatever the clock of the store says. If the store's watermark is lower, the Txn
+	// is not made and the error is ErrWentBack, unless Accepts is set.
+	Known int64
+	// Accepts has the Txn made on a store that has gone back, too.
+	Accepts bool
 }
 
 // ConditionError is the error of a Txn whose conditions do not hold. It names the
@@ -183,6 +192,10 @@ func (e *ConditionError) Error() string {
 // ErrUnavailable says that the store cannot be reached and that nothing was
 // written. The caller may try again.
 var ErrUnavailable = errors.New("the store is unavailable")
+
+// ErrWentBack says that the store has gone back: its watermark is lower than one that is known. As
+// with ErrUnavailable, which it wraps, nothing was written.
+var ErrWentBack = fmt.Errorf("%w: it has lost its last changes", ErrUnavailable)
 
 // ErrOutcomeUnknown says that the store was lost while a Txn was under way: it
 // has been made as a whole, or not at all. Only a commit with the same ID
@@ -239,6 +252,11 @@ type Store interface {
 	// the way is asked for again by the implementation itself. Concurrent commits
 	// have one order, that of their sequence numbers.
 	Commit(ctx context.Context, txn Txn) (sequence int64, err error)
+
+	// Watermark returns the watermark of a project: the number of the last Txn that raised it. A
+	// store that comes back with older data has a lower one. It is 0 if the project never had a
+	// Txn, and 1 if it only had some of a version that kept no watermark.
+	Watermark(ctx context.Context, project string) (int64, error)
 
 	// PutChunk stores a chunk of a content, apart from any Txn: it has no sequence number and no
 	// event, and may be repeated. Chunks that no Txn keeps are gone ContentKept after the last

@@ -28,6 +28,23 @@ type Cursor struct {
 	Nonce string
 }
 
+// Head is what a store says of itself in answer to a heartbeat.
+type Head struct {
+	// Cursor is the last change of the location.
+	Cursor
+	// Watermark is that of the project: the number of its last change, apart from those of
+	// operations and experiments. It is 0 if the store has none.
+	Watermark int64
+	// Ahead is the number of nodes of the location, with the one that asks, that have reported a
+	// higher watermark. Unless the store is empty, it has gone back then.
+	Ahead int
+}
+
+// WentBackHelp says what it means that a store has gone back, and what to do about it.
+const WentBackHelp = "Roles that were taken away may be there again, requirements of commits may be missing, " +
+	"and a sidecar that has started since may decide by older policies. The admin API takes changes of owners only. " +
+	"`understudy restore --newer` or `understudy restore --accept` ends that"
+
 // PolicyState is all that a sidecar needs to decide by one policy.
 type PolicyState struct {
 	// Sequence is the number of the change that wrote the policy's record, also where the record
@@ -49,6 +66,8 @@ type Update struct {
 	Cursor   Cursor
 	Policies map[PolicyName]PolicyState
 	Datasets map[DatasetName]DatasetState
+	// Watermark is the highest that the node knew which saved the update; 0 in an update of a store.
+	Watermark int64
 }
 
 // ErrTrimmed says that the changes after a cursor are not all there any more, or
@@ -74,10 +93,10 @@ type Feed interface {
 	Contents
 
 	// Heartbeat stores what a node reports of itself, with the time of the store's
-	// clock, and returns the cursor of the location's last change. A head with a
+	// clock, and returns the head of the location. A head with a
 	// lower sequence than the node's own, or with the same sequence and another
 	// nonce, means that the store lost changes: Load is needed.
-	Heartbeat(ctx context.Context, node *adminpb.Node) (head Cursor, err error)
+	Heartbeat(ctx context.Context, node *adminpb.Node) (Head, error)
 
 	// Leave removes a node's report, so that no operation waits for it.
 	Leave(ctx context.Context, nodeName string) error

@@ -161,28 +161,41 @@ func (p *project) state(name authz.PolicyName, now time.Time) authz.PolicyState 
 }
 
 // Heartbeat implements authz.Feed.
-func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor, error) {
+func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Head, error) {
 	now := time.Now()
 	value, err := encodeNode(node, now)
 	if err != nil {
-		return authz.Cursor{}, err
+		return authz.Head{}, err
 	}
-	var cursor authz.Cursor
+	var head authz.Head
 	err = s.change(ctx, "reporting a node", func(tx *bbolt.Tx) error {
 		p, err := makeProject(tx, authz.ResourceName(node.Name).Project())
 		if err != nil {
 			return err
 		}
-		cursor = p.head(authz.ResourceName(node.Name).Location())
 		if err := p.forgetNodes(now); err != nil {
 			return err
 		}
-		return p.nodes.Put([]byte(node.Name), value)
+		location := authz.ResourceName(node.Name).Location()
+		head = authz.Head{Cursor: p.head(location), Watermark: p.watermark()}
+		err = p.nodes.Put([]byte(node.Name), value)
+		head.Ahead = p.ahead(location, head.Watermark, now)
+		return err
 	})
 	if err != nil {
-		return authz.Cursor{}, err
+		return authz.Head{}, err
 	}
-	return cursor, nil
+	return head, nil
+}
+
+// ahead returns how many nodes of a location have reported a higher watermark.
+func (p *project) ahead(location authz.Location, watermark int64, now time.Time) (n int) {
+	for _, report := range p.reports(location, now) {
+		if report.Node.GetWatermark() > watermark {
+			n++
+		}
+	}
+	return n
 }
 
 // forgetNodes removes the reports that are dropped anyway.
@@ -218,20 +231,25 @@ func (s *Store) Nodes(ctx context.Context, location authz.Location) ([]admin.Nod
 	var out []admin.NodeReport
 	now := time.Now()
 	err := s.view(ctx, "reading the nodes", func(tx *bbolt.Tx) error {
-		p := openProject(tx, authz.ResourceName(location).Project())
-		if p.nodes == nil {
-			return nil
-		}
-		prefix := string(location) + "/nodes/"
-		c := p.nodes.Cursor()
-		for key, value := c.Seek([]byte(prefix)); strings.HasPrefix(string(key), prefix); key, value = c.Next() {
-			if report := decodeNode(string(key), value, now); report.Age < nodeKept {
-				out = append(out, report)
-			}
-		}
+		out = openProject(tx, authz.ResourceName(location).Project()).reports(location, now)
 		return nil
 	})
 	return out, err
+}
+
+// reports returns those of a location's nodes that are not dropped yet.
+func (p *project) reports(location authz.Location, now time.Time) (out []admin.NodeReport) {
+	if p.nodes == nil {
+		return nil
+	}
+	prefix := string(location) + "/nodes/"
+	c := p.nodes.Cursor()
+	for key, value := c.Seek([]byte(prefix)); strings.HasPrefix(string(key), prefix); key, value = c.Next() {
+		if report := decodeNode(string(key), value, now); report.Age < nodeKept {
+			out = append(out, report)
+		}
+	}
+	return out
 }
 
 // encodeNode writes the time of the report in Unix nanoseconds, then the node.

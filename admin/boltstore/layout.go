@@ -19,6 +19,8 @@ import (
 //
 //	projects/<project>/
 //	    sequence                 8 bytes, big endian: the last sequence number
+//	    watermark                8 bytes: the number of the last Txn that raised it; files of
+//	                             earlier versions have none
 //	    format                   1: all records have checksums; earlier versions have none
 //	    records/<resource name>  record, see encodeRecord
 //	    changes/<location>/<sequence, 8 bytes big endian>
@@ -45,6 +47,7 @@ var (
 	bucketDoneTimes = []byte("doneTimes")
 	bucketEvidence  = []byte("evidence")
 	keySequence     = []byte("sequence")
+	keyWatermark    = []byte("watermark")
 	keyFormat       = []byte("format")
 	formatSummed    = []byte{1}
 )

@@ -199,6 +199,8 @@ func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
 	switch {
 	case errors.As(err, &failed):
 		return 0, failed
+	case errors.Is(err, admin.ErrWentBack):
+		return 0, fmt.Errorf("committing: %w", err)
 	case err != nil && s.maybeMade(txn):
 		return 0, fmt.Errorf("committing: %w: %w", admin.ErrOutcomeUnknown, err)
 	case err != nil:
@@ -208,6 +210,15 @@ func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
 		s.announce()
 	}
 	return sequence, nil
+}
+
+// Watermark implements admin.Store.
+func (s *Store) Watermark(ctx context.Context, project string) (watermark int64, err error) {
+	err = s.view(ctx, "reading the watermark", func(tx *bbolt.Tx) error {
+		watermark = openProject(tx, project).watermark()
+		return nil
+	})
+	return watermark, err
 }
 
 // maybeMade reports whether a Txn that failed has been written all the same: bbolt

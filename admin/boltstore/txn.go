@@ -33,25 +33,54 @@ func (s *Store) commit(tx *bbolt.Tx, txn admin.Txn) (int64, error) {
 	if done := p.done.Get([]byte(txn.ID)); done != nil {
 		return decodeUint(done), nil
 	}
+	watermark := p.watermark()
+	if watermark > 0 && watermark < txn.Known && !txn.Accepts {
+		return 0, admin.ErrWentBack
+	}
 	now := s.now()
-	for i, c := range txn.Conditions {
-		holds, err := p.holds(c, now)
-		if err != nil {
-			return 0, err
-		}
-		if !holds {
-			return 0, &admin.ConditionError{Index: i, Condition: c}
-		}
+	if err := p.check(txn.Conditions, now); err != nil {
+		return 0, err
 	}
 	if err := p.removeOutdated(now); err != nil {
 		return 0, err
 	}
 	// By the clock, numbers go on where they were even if the file is an older copy.
-	sequence := max(decodeUint(p.root.Get(keySequence))+1, time.Now().UnixMilli())
+	sequence := max(decodeUint(p.root.Get(keySequence))+1, time.Now().UnixMilli(), txn.Known+1)
 	if err := p.write(txn, sequence, now); err != nil {
 		return 0, err
 	}
+	if txn.Raises || watermark == 0 {
+		if err := p.root.Put(keyWatermark, encodeUint(sequence)); err != nil {
+			return 0, err
+		}
+	}
 	return sequence, p.append(txn.Events, sequence, s.stream)
+}
+
+// check returns the error of the first condition that does not hold.
+func (p *project) check(conditions []admin.Condition, now time.Time) error {
+	for i, c := range conditions {
+		holds, err := p.holds(c, now)
+		if err != nil {
+			return err
+		}
+		if !holds {
+			return &admin.ConditionError{Index: i, Condition: c}
+		}
+	}
+	return nil
+}
+
+// watermark returns the project's watermark, as admin.Store has it.
+func (p *project) watermark() int64 {
+	switch {
+	case p.root == nil || p.root.Get(keySequence) == nil:
+		return 0
+	case p.root.Get(keyWatermark) == nil:
+		return 1 // all changes are of a version that kept none
+	default:
+		return decodeUint(p.root.Get(keyWatermark))
+	}
 }
 
 // write makes the writes of a Txn and notes that it was made.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,8 +39,30 @@ func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
 	return decodeCommit(txn, reply)
 }
 
-// decodeCommit is the result of commit.lua: a sequence, or the condition that does not
-// hold.
+// Watermark implements admin.Store.
+func (s *Store) Watermark(ctx context.Context, project string) (watermark int64, err error) {
+	of := keysOfProject(project)
+	doing := "reading the watermark of " + project
+	var stored []any
+	err = call(ctx, doing, func(ctx context.Context) (err error) {
+		stored, err = s.short.MGet(ctx, of.watermark(), of.sequence()).Result()
+		return err
+	})
+	if err != nil || len(stored) != 2 || stored[0] == nil && stored[1] == nil {
+		return 0, err
+	}
+	if stored[0] == nil {
+		return 1, nil // all changes are of a version that kept none
+	}
+	text, _ := stored[0].(string)
+	if watermark, err = strconv.ParseInt(text, 10, 64); err != nil {
+		return 0, fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, errReply)
+	}
+	return watermark, nil
+}
+
+// decodeCommit is the result of commit.lua: a sequence, the condition that does not
+// hold, or admin.ErrWentBack.
 func decodeCommit(txn admin.Txn, reply []any) (int64, error) {
 	if len(reply) == 2 {
 		word, _ := reply[0].(string)
@@ -49,6 +72,8 @@ func decodeCommit(txn admin.Txn, reply []any) (int64, error) {
 			return n, nil
 		case ok && word == "failed" && int(n) < len(txn.Conditions):
 			return 0, &admin.ConditionError{Index: int(n), Condition: txn.Conditions[n]}
+		case ok && word == "behind":
+			return 0, fmt.Errorf("committing: %w: its watermark is %d, and %d is known", admin.ErrWentBack, n, txn.Known)
 		}
 	}
 	return 0, fmt.Errorf("committing: %w: %w", admin.ErrOutcomeUnknown, errReply)
@@ -66,9 +91,17 @@ func (s *Store) encodeTxn(txn admin.Txn) (keys []string, args []any, err error) 
 		return nil, nil, err
 	}
 	of := keysOfProject(txn.Project)
-	keys = append([]string{of.sequence(), of.done(txn.ID), of.locations()}, in.keys...)
+	keys = append([]string{of.sequence(), of.done(txn.ID), of.locations(), of.watermark()}, in.keys...)
+	lowest, raises := txn.Known, ""
+	if txn.Accepts {
+		lowest = 0
+	}
+	if txn.Raises {
+		raises = "raises"
+	}
 	args = []any{
-		s.now().UnixMilli(), rand.Text(), s.stream, int(doneKept.Seconds()), expiredKept.Milliseconds(), len(in.locations),
+		s.now().UnixMilli(), rand.Text(), s.stream, int(doneKept.Seconds()), expiredKept.Milliseconds(),
+		lowest, txn.Known, raises, len(in.locations),
 	}
 	keys = append(keys, in.contents.keys...)
 	args = append(append(args, in.locations...), len(in.contents.keys))

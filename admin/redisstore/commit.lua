@@ -2,7 +2,7 @@
 -- failed function has written, so everything that can fail is tried before the first
 -- write.
 --
--- KEYS  1 sequence  2 done:ID  3 locations
+-- KEYS  1 sequence  2 done:ID  3 locations  4 watermark
 --       then of each partition: index, versions, values, expiries
 --       then the chunks of each content
 --       then the change stream of each event, in order
@@ -11,7 +11,10 @@
 --       3 number of entries that a stream keeps
 --       4 seconds for which the Txn can be repeated
 --       5 age in milliseconds from which on expired records are removed
---       6 number of partitions, and of each the ID of its location; empty if it has none, or
+--       6 the lowest watermark of a store that has not gone back
+--       7 the number that the Txn's number has to be above
+--       8 "raises" if the Txn's number becomes the watermark, or empty
+--       9 number of partitions, and of each the ID of its location; empty if it has none, or
 --         if one before it is of the same
 --       then the number of contents
 --       then the number of conditions, and each of them:
@@ -31,15 +34,19 @@
 --
 -- Replies: {"ok", sequence}, also for a repeated Txn
 --          {"failed", index}, the first condition that does not hold, from 0
+--          {"behind", watermark} if the store has gone back
+--
+-- The watermark is copied to the hash feed/watermark of each location that has had a record, where
+-- sidecars read it: of all locations when it rises, of those of the Txn in any case.
 
-local first_partition, keys_of_partition = 4, 4
+local first_partition, keys_of_partition = 5, 4
 -- removed_at_once bounds what a Txn removes of what has expired.
 local removed_at_once = 16
 
 -- Returns the partitions of the keys, those of the contents, the index of the first stream, and
 -- the error of a key that has the wrong type.
 local function open_partitions(keys, n, n_contents)
-  local expected, partitions, contents = { 'string', 'string', 'set' }, {}, {}
+  local expected, partitions, contents = { 'string', 'string', 'set', 'string' }, {}, {}
   local first_content = first_partition + keys_of_partition * n
   local streams = first_content + n_contents
   for at = first_partition, first_content - 1, keys_of_partition do
@@ -213,18 +220,42 @@ local function remove_outdated(partition, outdated)
   for _, member in ipairs(found) do remove(partition, member) end
 end
 
+-- Returns the watermark: 0 if there never was a Txn, and 1 if there were only some of a version that kept none.
+local function watermark_of(keys)
+  local stored = redis.call('GET', keys[4])
+  return stored and tonumber(stored) or redis.call('EXISTS', keys[1])
+end
+
+-- Returns the keys of the copies of the watermark, of some locations and with `all` of those that have had a record,
+-- and the error of one that has the wrong type.
+local function watermark_copies(keys, locations, all)
+  local project, copies = string.sub(keys[3], 1, -1 - #':locations'), {}
+  local function add(id)
+    if id ~= '' then copies[#copies + 1] = project .. '/' .. id .. '/feed/watermark' end
+  end
+  for _, id in ipairs(locations) do add(id) end
+  for _, id in ipairs(all and redis.call('SMEMBERS', keys[3]) or {}) do add(id) end
+  for _, key in ipairs(copies) do
+    local wrong = check_type(key, 'hash')
+    if wrong then return copies, wrong end
+  end
+  return copies
+end
+
 local function commit(keys, argv)
-  local now, position = tonumber(argv[1]), 5
+  local lowest_watermark, known = whole_number(argv[6], most_changes), whole_number(argv[7], most_changes)
+  if not lowest_watermark or not known then return redis.error_reply(wrong_watermark) end
+  local now, position = tonumber(argv[1]), 8
   local function take()
     position = position + 1
     return argv[position]
   end
   local left = #keys - first_partition + 1
-  local count = number_of_keys(take(), left / keys_of_partition)
+  local count = whole_number(take(), left / keys_of_partition)
   if not count then return redis.error_reply(wrong_number) end
   local locations = {}
   for i = 1, count do locations[i] = take() end
-  local n_contents = number_of_keys(take(), left - keys_of_partition * count)
+  local n_contents = whole_number(take(), left - keys_of_partition * count)
   if not n_contents then return redis.error_reply(wrong_number) end
   local partitions, contents, streams, wrong = open_partitions(keys, count, n_contents)
   if wrong then return wrong end
@@ -232,6 +263,8 @@ local function commit(keys, argv)
 
   local done = redis.call('GET', keys[2])
   if done then return { 'ok', tonumber(done) } end
+  local watermark = watermark_of(keys)
+  if watermark > 0 and watermark < lowest_watermark then return { 'behind', watermark } end
 
   for i = 0, take() - 1 do
     local word = take()
@@ -239,7 +272,7 @@ local function commit(keys, argv)
   end
 
   -- By the clock, numbers go on where they were even if this Redis has lost its last writes.
-  local sequence = math.max(tonumber(redis.call('GET', keys[1]) or '0') + 1, clock())
+  local sequence = math.max(tonumber(redis.call('GET', keys[1]) or '0') + 1, clock(), known + 1)
   local previous = {}
   for i = streams, #keys do
     local lowest
@@ -247,9 +280,14 @@ local function commit(keys, argv)
     sequence = math.max(sequence, lowest)
   end
   sequence = text(sequence)
+  local raises = argv[8] == 'raises' or watermark == 0
+  local copies, wrong_copy = watermark_copies(keys, locations, raises)
+  if wrong_copy then return wrong_copy end
 
   -- From here on everything is written.
   redis.call('SET', keys[1], sequence)
+  if raises then redis.call('SET', keys[4], sequence) end
+  for _, copy in ipairs(copies) do redis.call('HSET', copy, 'number', raises and sequence or text(watermark)) end
   redis.call('SET', keys[2], sequence, 'EX', argv[4])
   local outdated = text(now - tonumber(argv[5]))
   for i, partition in ipairs(partitions) do

@@ -25,7 +25,7 @@ func TestWrongType(t *testing.T) {
 	server := storetest.StartRedis(t)
 	store, redis := open(t, server.URL()), client(t, server)
 	for _, key := range []string{
-		ofProject + "sequence", ofProject + "done:txn", ofProject + "locations", ofFeed + "index", ofFeed + "versions",
+		ofProject + "sequence", ofProject + "done:txn", ofProject + "locations", ofProject + "watermark", ofFeed + "watermark", ofFeed + "index", ofFeed + "versions",
 		ofFeed + "values", ofFeed + "expiries", ofFeed + "changes", ofControl + "index", ofControl + "expiries",
 	} {
 		t.Run(key, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestWrongType(t *testing.T) {
 			if err := redis.PFAdd(ctx, key, "wrong").Err(); err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasSuffix(key, "sequence") || strings.HasSuffix(key, "done:txn") {
+			if strings.HasSuffix(key, "sequence") || strings.HasSuffix(key, "done:txn") || key == ofProject+"watermark" {
 				if err := errors.Join(redis.Del(ctx, key).Err(), redis.SAdd(ctx, key, "wrong").Err()); err != nil {
 					t.Fatal(err)
 				}
@@ -214,7 +214,7 @@ func TestFailover(t *testing.T) {
 		t.Errorf("a follower that waited: %v", err)
 	}
 	head, err := store.Heartbeat(t.Context(), &adminpb.Node{Name: string(location) + "/nodes/n"})
-	if err != nil || head != kept {
+	if err != nil || head.Cursor != kept {
 		t.Errorf("the head is %+v, %v", head, err)
 	}
 	testkit.Await(t, "the millisecond of the lost change is over", func() bool { return time.Now().UnixMilli() > lost.Sequence })

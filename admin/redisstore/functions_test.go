@@ -278,13 +278,13 @@ var functionCalls = map[string]struct {
 	args []any
 }{
 	"read":      {[]string{ofFeed + "index", ofFeed + "versions", ofFeed + "values"}, []any{1, 1, "", "", "values", 5, 1, 1, string(web), 1, "[a", "(b", ""}},
-	"commit":    {[]string{ofFeed + "sequence", ofFeed + "done", ofFeed + "locations", ofFeed + "i", ofFeed + "v", ofFeed + "w", ofFeed + "e"}, []any{1, "nonce", 5, 5, 5, 1, "", 0, 1, "fewer", 1, "[a", "(b", 1, 1, "trim", 1, "[a", "(b", 1}},
+	"commit":    {[]string{ofFeed + "sequence", ofFeed + "done", ofFeed + "locations", ofFeed + "watermark", ofFeed + "i", ofFeed + "v", ofFeed + "w", ofFeed + "e"}, []any{1, "nonce", 5, 5, 5, 1, 1, "raises", 1, "", 0, 1, "fewer", 1, "[a", "(b", 1, 1, "trim", 1, "[a", "(b", 1}},
 	"chunk":     {[]string{ofFeed + "content"}, []any{1, "chunk", 1, 1}},
 	"compact":   {[]string{evidence, ofFeed + "t", ofFeed + "v", ofFeed + "o", ofFeed + "c", ofFeed + "serials"}, []any{"e uid", 1, "sum", 1, "tally", 1}},
 	"drop":      {[]string{evidence, ofFeed + "t", ofFeed + "v", ofFeed + "o", ofFeed + "c", ofFeed + "serials"}, []any{"e uid"}},
 	"evidence":  {[]string{ofFeed + "t", ofFeed + "v", ofFeed + "c"}, nil},
-	"heartbeat": {[]string{ofFeed + "n", ofFeed + "h", ofFeed + "stream"}, []any{"node", "report", 1}},
-	"leave":     {[]string{ofFeed + "n", ofFeed + "h"}, []any{"node"}},
+	"heartbeat": {[]string{ofFeed + "n", ofFeed + "h", ofFeed + "stream", ofFeed + "m", ofFeed + "mark"}, []any{"node", "report", 1, 1}},
+	"leave":     {[]string{ofFeed + "n", ofFeed + "h", ofFeed + "m"}, []any{"node"}},
 	"nodes":     {[]string{ofFeed + "n", ofFeed + "h"}, []any{1}},
 	"publish":   {[]string{ofFeed + "v", ofFeed + "w", ofFeed + "h", evidence, ofFeed + "t", ofFeed + "x", ofFeed + "o", ofFeed + "serials"}, []any{"node", 1, 1, "e", "uid", "tally", 1, "value"}},
 }
@@ -329,7 +329,7 @@ func TestFunctionsBoundTheirNumbers(t *testing.T) {
 	for _, of := range []struct {
 		name string
 		at   int
-	}{{"read", 1}, {"commit", 5}, {"commit", 7}} {
+	}{{"read", 1}, {"commit", 8}, {"commit", 10}} {
 		args := slices.Clone(functionCalls[of.name].args)
 		args[of.at] = 1_000_000_000
 		if err := c.FCall(t.Context(), library+"_"+of.name, functionCalls[of.name].keys, args...).Err(); err == nil || !strings.Contains(err.Error(), "number of keys") {

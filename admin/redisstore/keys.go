@@ -16,6 +16,7 @@ import (
 // function can touch all of it on a Redis Cluster too:
 //
 //	understudy:{P}:sequence   string: the last sequence number
+//	understudy:{P}:watermark  string: the number of the last Txn that raised it
 //	understudy:{P}:done:ID    string: the sequence of a Txn that was made; kept for an hour
 //	understudy:{P}:locations  set: the IDs of all locations that have had a record
 //
@@ -25,12 +26,14 @@ import (
 // An ID of a location has no slash, so no pattern of one fits the keys of another.
 //
 //	feed/changes                 stream: entries SEQUENCE-0, see below
+//	feed/watermark               hash: number → the project's watermark
 //	feed/evidence/UID/over       sorted set: tally by the time at which it was compacted; kept for two days
 //	feed/evidence/UID/serials    hash: tally that is over → SERIAL of the publication that was compacted
 //	feed/contents/UID            hash: number → a chunk of the content of a dataset's version, behind
 //	                             its CRC-32C; expiry → EXPIRY, if it has one. The key expires then, too
 //	reports/nodes                hash: node name → marshalled Node
 //	reports/heartbeats           sorted set: node name by the time of its report
+//	reports/watermarks           sorted set: node name by the highest watermark that it knows
 //	reports/evidence             set: EXPERIMENT UID of all of which there is evidence
 //	reports/evidence/UID/tallies hash: tally → SERIAL TIME NODE, TIME of its publication
 //	reports/evidence/UID/values  hash: tally → marshalled Evidence
@@ -63,6 +66,7 @@ type projectKeys struct{ prefix string }
 func keysOfProject(id string) projectKeys { return projectKeys{"understudy:{" + id + "}"} }
 
 func (k projectKeys) sequence() string         { return k.prefix + ":sequence" }
+func (k projectKeys) watermark() string        { return k.prefix + ":watermark" }
 func (k projectKeys) done(txnID string) string { return k.prefix + ":done:" + txnID }
 func (k projectKeys) locations() string        { return k.prefix + ":locations" }
 
@@ -86,6 +90,8 @@ func (k locationKeys) changes() string           { return k.feed("changes") }
 func (k locationKeys) content(uid string) string { return k.feed("contents/" + uid) }
 func (k locationKeys) nodes() string             { return k.reports("nodes") }
 func (k locationKeys) heartbeats() string        { return k.reports("heartbeats") }
+func (k locationKeys) watermark() string         { return k.feed("watermark") }
+func (k locationKeys) watermarks() string        { return k.reports("watermarks") }
 func (k locationKeys) evidence() string          { return k.reports("evidence") }
 
 // evidenceOf returns the keys of the evidence of an experiment: its tallies, their values,

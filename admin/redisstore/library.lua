@@ -26,14 +26,18 @@ local function check_types(keys, expected)
   end
 end
 
--- Returns a number of keys that a caller says to have sent, or nothing if that is no whole number from 0 to most.
--- Nothing may be made for each before it is known that there are so many.
-local function number_of_keys(value, most)
+-- Returns a number that a caller has sent, or nothing if that is no whole number from 0 to most. If it is a number of
+-- keys, nothing may be made for each before it is known that there are so many.
+local function whole_number(value, most)
   local n = tonumber(value)
   if n and n >= 0 and n <= most and n == math.floor(n) then return n end
 end
 
 local wrong_number = 'ERR the number of keys is another one than that of the call'
+
+-- The largest number of a change. Lua has all whole numbers up to its double.
+local most_changes = 2 ^ 52
+local wrong_watermark = 'ERR a watermark is not the number of a change'
 
 -- Returns the time of this Redis, in Unix milliseconds.
 local function clock()

@@ -26,29 +26,46 @@ var (
 )
 
 // Heartbeat implements authz.Feed.
-func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor, error) {
+func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Head, error) {
 	report, err := proto.Marshal(node)
 	if err != nil {
-		return authz.Cursor{}, fmt.Errorf("encoding %s: %w", node.Name, err)
+		return authz.Head{}, fmt.Errorf("encoding %s: %w", node.Name, err)
 	}
 	k := keysOf(node.Name)
-	keys := []string{k.nodes(), k.heartbeats(), k.changes()}
+	keys := []string{k.nodes(), k.heartbeats(), k.changes(), k.watermarks(), k.watermark()}
 	var reply []any
 	err = call(ctx, "reporting "+node.Name, func(ctx context.Context) (err error) {
-		reply, err = s.run(ctx, s.short, heartbeatFunction, keys, node.Name, report, nodeKept.Milliseconds()).Slice()
+		reply, err = s.run(ctx, s.short, heartbeatFunction, keys, node.Name, report, nodeKept.Milliseconds(), node.Watermark).Slice()
 		return err
 	})
 	if err != nil {
-		return authz.Cursor{}, err
+		return authz.Head{}, err
 	}
-	return decodeHead(reply)
+	return decodeHeartbeat(reply)
+}
+
+// decodeHeartbeat decodes what heartbeat.lua returns.
+func decodeHeartbeat(reply []any) (out authz.Head, err error) {
+	if len(reply) != 3 {
+		return authz.Head{}, errReply
+	}
+	if out.Cursor, err = decodeHead(reply[0]); err != nil {
+		return authz.Head{}, err
+	}
+	text, _ := reply[1].(string)
+	ahead, ok := reply[2].(int64)
+	if out.Watermark, err = strconv.ParseInt(text, 10, 64); err != nil || !ok {
+		return authz.Head{}, errReply
+	}
+	out.Ahead = int(ahead)
+	return out, nil
 }
 
 // Leave implements authz.Feed.
 func (s *Store) Leave(ctx context.Context, nodeName string) error {
 	k := keysOf(nodeName)
 	return call(ctx, "removing "+nodeName, func(ctx context.Context) error {
-		return s.run(ctx, s.short, leaveFunction, []string{k.nodes(), k.heartbeats()}, nodeName).Err()
+		return s.run(ctx, s.short, leaveFunction, []string{k.nodes(), k.heartbeats(), k.watermarks()}, nodeName).Err()
 	})
 }
 

@@ -60,7 +60,7 @@ end
 
 local function read(keys, argv)
   local now, summaries, limit = tonumber(argv[1]), argv[5] == 'summaries', tonumber(argv[6])
-  local n = number_of_keys(argv[2], #keys / 3)
+  local n = whole_number(argv[2], #keys / 3)
   if not n then return redis.error_reply(wrong_number) end
   local partitions = open_partitions(keys, n)
   local spans = 8 + 2 * tonumber(argv[7])

@@ -284,7 +284,7 @@ func attempts(library string) (out [][]any) {
 	const ofProject, dev, prod = "understudy:{p1}:", "understudy:{p1}/dev/", "understudy:{p1}/prod/"
 	web := string(stage("dev").Policy("web"))
 	for _, command := range [][]any{
-		{"SET", ofProject + "sequence", "9"}, {"SET", ofProject + "done:next", "1"}, {"SADD", ofProject + "locations", "x"},
+		{"SET", ofProject + "sequence", "9"}, {"SET", ofProject + "watermark", "9"}, {"HSET", dev + "feed/watermark", "number", "9"}, {"SET", ofProject + "done:next", "1"}, {"SADD", ofProject + "locations", "x"},
 		{"HGET", ofProject + "values", "projects/p1/iamPolicies/bindings"}, {"XRANGE", prod + "feed/changes", "-", "+"},
 		{"HSET", dev + "feed/values", web, "x"}, {"HDEL", dev + "feed/values", web}, {"HSET", dev + "feed/versions", web, "9 0 x"},
 		{"HDEL", dev + "feed/versions", web}, {"ZADD", dev + "feed/index", "0", "a b"}, {"ZREM", dev + "feed/index", "a b"},
@@ -312,8 +312,8 @@ func attempts(library string) (out [][]any) {
 	out = append(out,
 		// The functions of the control plane, on keys that it may write.
 		[]any{
-			"FCALL", library + "_commit", 7, own + "a", own + "b", own + "c", dev + "feed/index", dev + "feed/versions", dev + "feed/values", own + "d",
-			1, "nonce", 100, 3600, 1000, 1, "dev", 0, 1, "delete", 1, "projects/locations/policies " + web,
+			"FCALL", library + "_commit", 8, own + "a", own + "b", own + "c", own + "e", dev + "feed/index", dev + "feed/versions", dev + "feed/values", own + "d",
+			1, "nonce", 100, 3600, 1000, 0, 0, "", 1, "dev", 0, 1, "delete", 1, "projects/locations/policies " + web,
 		},
 		[]any{"FCALL", library + "_compact", 6, own + "evidence", own + "a", own + "b", own + "c", own + "d", own + "e", "x uid-1", 0, "sum", 1000},
 		[]any{"FCALL", library + "_drop", 6, own + "evidence", own + "a", own + "b", own + "c", own + "d", own + "e", "x uid-1"},

@@ -29,7 +29,7 @@ func (s *subject) node(id string) *adminpb.Node {
 
 // beat reports a node and returns the head of its location, by which the node sees that
 // it has missed changes.
-func (s *subject) beat(n *adminpb.Node) authz.Cursor {
+func (s *subject) beat(n *adminpb.Node) authz.Head {
 	s.Helper()
 	head, err := s.Heartbeat(s.Context(), n)
 	if err != nil {
@@ -124,13 +124,13 @@ func testLeave(s *subject) {
 // anew when they differ: were they computed differently, it would load at every
 // heartbeat, or never.
 func testHead(s *subject) {
-	if head := s.beat(s.node("a")); head != (authz.Cursor{}) {
+	if head := s.beat(s.node("a")); head != (authz.Head{}) {
 		s.Errorf("without a change, the head is %+v", head)
 	}
 	for range 3 {
 		s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("1")})
 		s.put(admin.Put{Key: s.operation("o")})
-		if diff := cmp.Diff(s.load().Cursor, s.beat(s.node("a"))); diff != "" {
+		if diff := cmp.Diff(s.load().Cursor, s.beat(s.node("a")).Cursor); diff != "" {
 			s.Errorf("the heads of Load and Heartbeat: %s", diff)
 		}
 	}

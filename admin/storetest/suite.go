@@ -60,6 +60,7 @@ func Run(t *testing.T, open Open, damages map[string]Damage) {
 		{"Races", raceTests},
 		{"Feed", feedTests},
 		{"Nodes", nodeTests},
+		{"Watermark", watermarkTests},
 		{"Evidence", evidenceTests},
 		{"Contents", contentTests},
 		{"Contexts", contextTests},

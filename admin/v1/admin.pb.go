@@ -2064,7 +2064,12 @@ type Node struct {
 	// Output only. The default decision of the node, for a request whose policy
 	// does not exist, allows it (`serve --default-decision allow`); otherwise it
 	// denies it.
-	DefaultAllow  bool `protobuf:"varint,9,opt,name=default_allow,json=defaultAllow,proto3" json:"default_allow,omitempty"`
+	DefaultAllow bool `protobuf:"varint,9,opt,name=default_allow,json=defaultAllow,proto3" json:"default_allow,omitempty"`
+	// Output only. The highest watermark of the project that the node has seen:
+	// the number of its last change, apart from those of operations and
+	// experiments. If that of the store is lower, the store has gone back to older
+	// data.
+	Watermark     int64 `protobuf:"varint,10,opt,name=watermark,proto3" json:"watermark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2160,6 +2165,13 @@ func (x *Node) GetDefaultAllow() bool {
 		return x.DefaultAllow
 	}
 	return false
+}
+
+func (x *Node) GetWatermark() int64 {
+	if x != nil {
+		return x.Watermark
+	}
+	return 0
 }
 
 // Request for `GetPolicy`.
@@ -4380,8 +4392,8 @@ type ListNodesRequest struct {
 	// Optional. The `next_page_token` of an earlier call.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Optional. An AIP-160 filter over `name`, `policies`, `applied_sequence`,
-	// `create_time`, `heartbeat_time`, `error`, `observing`, `default_policy` and
-	// `default_allow`. A word alone searches `name`.
+	// `create_time`, `heartbeat_time`, `error`, `observing`, `default_policy`,
+	// `default_allow` and `watermark`. A word alone searches `name`.
 	// Example: `policies:"projects/p/locations/l/policies/shop" AND NOT error:*`
 	Filter        string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -8669,7 +8681,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"updateTime\x12]\n" +
 	"\x13commit_requirements\x18\x05 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\x12commitRequirements\x125\n" +
 	"\x14next_location_editor\x18\x06 \x01(\tB\x03\xe0A\x03R\x12nextLocationEditor:`\xeaA]\n" +
-	"\x1aunderstudy.internal/Config\x12.projects/{project}/locations/{location}/config*\aconfigs2\x06config\"\xc2\x04\n" +
+	"\x1aunderstudy.internal/Config\x12.projects/{project}/locations/{location}/config*\aconfigs2\x06config\"\xe5\x04\n" +
 	"\x04Node\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12>\n" +
 	"\bpolicies\x18\x02 \x03(\tB\"\xe0A\x03\xfaA\x1c\n" +
@@ -8682,7 +8694,9 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\tobserving\x18\a \x01(\bB\x03\xe0A\x03R\tobserving\x12I\n" +
 	"\x0edefault_policy\x18\b \x01(\tB\"\xe0A\x03\xfaA\x1c\n" +
 	"\x1aunderstudy.internal/PolicyR\rdefaultPolicy\x12(\n" +
-	"\rdefault_allow\x18\t \x01(\bB\x03\xe0A\x03R\fdefaultAllow:`\xeaA]\n" +
+	"\rdefault_allow\x18\t \x01(\bB\x03\xe0A\x03R\fdefaultAllow\x12!\n" +
+	"\twatermark\x18\n" +
+	" \x01(\x03B\x03\xe0A\x03R\twatermark:`\xeaA]\n" +
 	"\x18understudy.internal/Node\x124projects/{project}/locations/{location}/nodes/{node}*\x05nodes2\x04node\"J\n" +
 	"\x10GetPolicyRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\n" +

@@ -77,8 +77,8 @@ func (p policies) Next(ctx context.Context, _ authz.Scope, _ authz.Cursor) (auth
 	return authz.Update{}, ctx.Err()
 }
 
-func (p policies) Heartbeat(context.Context, *adminpb.Node) (authz.Cursor, error) {
-	return authz.Cursor{Sequence: 1, Nonce: "n"}, nil
+func (p policies) Heartbeat(context.Context, *adminpb.Node) (authz.Head, error) {
+	return authz.Head{Cursor: authz.Cursor{Sequence: 1, Nonce: "n"}}, nil
 }
 
 func (p policies) Leave(context.Context, string) error { return nil }

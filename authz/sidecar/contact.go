@@ -16,6 +16,11 @@ type contact struct {
 	last time.Time
 	// lost is the store's last error, nil while it answers.
 	lost error
+	// marks are what is known of the store's watermark.
+	marks watermarks
+
+	// saving is held while the snapshot file is written.
+	saving sync.Mutex
 }
 
 // reached notes whether the store answered. It returns what it was before.
@@ -56,5 +61,5 @@ func (c *contact) loadAgain() {
 func (c *contact) status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Status{Contact: c.last, Lost: c.lost}
+	return Status{Contact: c.last, Lost: c.lost, WentBack: c.marks.wentBack()}
 }

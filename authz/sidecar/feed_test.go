@@ -35,9 +35,12 @@ type memoryFeed struct {
 	mu     sync.Mutex
 	cursor authz.Cursor
 	// last is the last number that was given: it never goes back.
-	last     int64
-	policies map[authz.PolicyName]authz.PolicyState
-	changed  chan struct{}
+	last int64
+	// watermark and ahead are those of the answers to heartbeats.
+	watermark int64
+	ahead     int
+	policies  map[authz.PolicyName]authz.PolicyState
+	changed   chan struct{}
 	// log :: sequence → the policy that changed with it.
 	log   map[int64]authz.PolicyName
 	down  bool
@@ -135,7 +138,7 @@ func (f *memoryFeed) Next(ctx context.Context, of authz.Scope, after authz.Curso
 	}
 }
 
-func (f *memoryFeed) Heartbeat(_ context.Context, n *adminpb.Node) (authz.Cursor, error) {
+func (f *memoryFeed) Heartbeat(_ context.Context, n *adminpb.Node) (authz.Head, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
@@ -143,9 +146,9 @@ func (f *memoryFeed) Heartbeat(_ context.Context, n *adminpb.Node) (authz.Cursor
 	default:
 	}
 	if f.down {
-		return authz.Cursor{}, errDown
+		return authz.Head{}, errDown
 	}
-	return f.cursor, nil
+	return authz.Head{Cursor: f.cursor, Watermark: f.watermark, Ahead: f.ahead}, nil
 }
 
 func (f *memoryFeed) Chunk(context.Context, authz.Content, int) ([]byte, error) {

@@ -48,9 +48,9 @@ func (silent) Load(ctx context.Context, _ authz.Scope) (authz.Update, error) {
 	return authz.Update{}, ctx.Err()
 }
 
-func (silent) Heartbeat(ctx context.Context, _ *adminpb.Node) (authz.Cursor, error) {
+func (silent) Heartbeat(ctx context.Context, _ *adminpb.Node) (authz.Head, error) {
 	<-ctx.Done()
-	return authz.Cursor{}, ctx.Err()
+	return authz.Head{}, ctx.Err()
 }
 
 // TestAStoreThatNeverAnswersHoldsNoStartUp starts from the file within two seconds, of a

@@ -48,7 +48,8 @@ func (s *Sidecar) heartbeats(ctx context.Context) {
 			s.log.Debug("heartbeat failed", "error", err)
 		}
 		if err == nil {
-			s.compareHead(snap, head)
+			s.compareHead(snap, head.Cursor)
+			s.compareWatermark(head)
 		}
 		select {
 		case <-ctx.Done():
@@ -80,7 +81,7 @@ func (s *Sidecar) askForHeartbeat() {
 
 // node returns what the sidecar reports of itself.
 func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
-	n := &adminpb.Node{Name: s.nodeName(), CreateTime: s.startTime(), Observing: s.config.Observing, DefaultAllow: s.config.Default == authz.Allow}
+	n := &adminpb.Node{Name: s.nodeName(), CreateTime: s.startTime(), Observing: s.config.Observing, DefaultAllow: s.config.Default == authz.Allow, Watermark: s.store.watermarks().known}
 	if snap != nil {
 		n.AppliedSequence = snap.applied()
 		for name := range snap.policies {

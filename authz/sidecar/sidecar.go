@@ -145,11 +145,12 @@ const (
 	leaveTimeout  = time.Second
 )
 
-// finish publishes what was counted last.
+// finish publishes what was counted last, and keeps the watermark.
 func (s *Sidecar) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	s.publisher.Finish(ctx)
+	s.saveWatermark(ctx)
 }
 
 func (s *Sidecar) leave(ctx context.Context) error {

@@ -20,7 +20,7 @@ const testLocation = authz.Location("projects/p1/locations/l1")
 func saved() authz.Update {
 	web, shop := testLocation.Policy("web"), testLocation.Policy("shop")
 	return authz.Update{
-		Cursor: authz.Cursor{Sequence: 1 << 40, Nonce: "n"},
+		Cursor: authz.Cursor{Sequence: 1 << 40, Nonce: "n"}, Watermark: 1<<40 + 1,
 		Policies: map[authz.PolicyName]authz.PolicyState{
 			testLocation.Policy("deleted"):    {Sequence: 3},
 			shop:                              {Sequence: 1 << 40, Policy: &adminpb.Policy{Name: string(shop), Annotations: map[string]string{"a": "1", "b": "2", "c": "3"}}},
@@ -53,7 +53,7 @@ func encoded(t testing.TB, update authz.Update) []byte {
 		}
 		snap.policies[name] = e
 	}
-	content, err := encodeSnapshot(testLocation, snap)
+	content, err := encodeSnapshot(testLocation, snap, update.Watermark)
 	if err != nil {
 		t.Fatal(err)
 	}

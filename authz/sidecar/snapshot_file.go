@@ -18,14 +18,17 @@ import (
 // save writes the present policies to the snapshot file, for a start without the
 // store. A failure is logged: it costs nothing until then.
 func (s *Sidecar) save() {
-	snap := s.current.Load()
+	s.store.saving.Lock()
+	defer s.store.saving.Unlock()
+	snap, known := s.current.Load(), s.store.watermarks().known
 	if s.config.SnapshotFile == "" || snap == nil {
 		return
 	}
-	content, err := encodeSnapshot(s.config.Location, snap)
+	content, err := encodeSnapshot(s.config.Location, snap, known)
 	if err == nil {
 		err = replaceFile(s.config.SnapshotFile, content)
 	}
+	s.store.savedWatermark(known)
 	if err != nil {
 		s.metrics.notSaved()
 		s.log.Warn("the snapshot file could not be written: a start without the store would use an older one, or none; "+
@@ -60,6 +63,7 @@ func (s *Sidecar) readSaved() (update authz.Update, written time.Time, ok bool) 
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("the snapshot file could not be read", "file", s.config.SnapshotFile, "error", err)
 	}
+	s.store.sawWatermark(update.Watermark)
 	return update, written, err == nil
 }
 

@@ -30,6 +30,9 @@ type Status struct {
 	Missing []authz.PolicyName
 	// Stale are the policies of which the store has an older version than decides here, in order.
 	Stale []authz.PolicyName
+	// WentBack says that the store has lost changes that this node, or another one of the location,
+	// has seen.
+	WentBack bool
 	// Absent is the policy that decides where a request names none, if there is no such
 	// policy: then these requests get the default decision. It is empty otherwise.
 	Absent authz.PolicyID

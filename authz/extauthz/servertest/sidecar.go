@@ -27,8 +27,8 @@ func (PolicySet) Next(ctx context.Context, _ authz.Scope, _ authz.Cursor) (authz
 }
 
 // Heartbeat is of authz.Feed.
-func (f PolicySet) Heartbeat(context.Context, *adminpb.Node) (authz.Cursor, error) {
-	return f.Cursor, nil
+func (f PolicySet) Heartbeat(context.Context, *adminpb.Node) (authz.Head, error) {
+	return authz.Head{Cursor: f.Cursor}, nil
 }
 
 // Leave is of authz.Feed.
