@@ -108,7 +108,12 @@ func (s *Server) commit(ctx context.Context, txn Txn) (int64, error) {
 	if err := entry.Reserve(); err != nil {
 		return 0, err
 	}
-	sequence, err := s.store.Commit(ctx, txn)
+	txn.Raises = raisesWatermark(txn.Writes)
+	commit := s.store.Commit
+	if s.guard != nil {
+		commit = s.guard.commit
+	}
+	sequence, err := commit(ctx, txn)
 	if failed := (*ConditionError)(nil); !asCondition(err, &failed) && !errors.Is(err, ErrUnavailable) {
 		entry.Made()
 	}
@@ -180,6 +185,10 @@ func StoreFailed(ctx context.Context, log *slog.Logger, doing string, err error)
 		log.ErrorContext(ctx, "content could not be compiled", "doing", doing, "error", err)
 		return apierror.New(codes.Unavailable, apierror.ReasonCompilerUnavailable,
 			"The process in which policies are compiled cannot be used at the moment; nothing was changed. Try again later.", nil)
+	case errors.Is(err, ErrWentBack):
+		return apierror.New(codes.Unavailable, apierror.ReasonStoreWentBack,
+			"The store of policies has gone back: it has lost its last changes, so a role that was taken away may be there again. Nothing was changed. "+
+				"Only owners can change something until an operator has looked at bindings and configuration and runs `understudy restore --newer` or `understudy restore --accept`.", nil)
 	case errors.Is(err, audit.ErrNoSlot):
 		return apierror.New(codes.Unavailable, apierror.ReasonAuditUnavailable,
 			"Every change has to be recorded, and the queue of records is full: their collector is away. Nothing was changed. Try again later.", nil)

@@ -63,6 +63,8 @@ type Config struct {
 	// configuration that leads there has others do: all else is checked before a call comes
 	// here. Nil allows it.
 	Authorizer access.Authorizer
+	// Guard keeps changes out of a store that has gone back, which has to be Store. Nil does not.
+	Guard *StoreGuard
 	// Now is the clock of create_time and its like. Nil means the system's.
 	Now func() time.Time
 }
@@ -75,6 +77,8 @@ type Server struct {
 	longrunningpb.UnimplementedOperationsServer
 
 	store Store
+	// guard is nil if changes are made on a store that has gone back, too.
+	guard *StoreGuard
 	log   *slog.Logger
 	// panics reports what panics in calls and in the compiler.
 	panics *diagnostics.Panics
@@ -98,7 +102,7 @@ func NewServer(config Config) (*Server, error) {
 		return nil, errors.New("admin: Config.Store is required")
 	}
 	s := &Server{
-		store: config.Store, log: config.Logger, panics: config.Panics, now: config.Now,
+		store: config.Store, guard: config.Guard, log: config.Logger, panics: config.Panics, now: config.Now,
 		authorizer: config.Authorizer, operationWait: cmp.Or(config.OperationWait, DefaultOperationWait),
 		maxPolicySize: cmp.Or(config.MaxPolicySize, content.DefaultPolicySize), maxDatasetSize: cmp.Or(config.MaxDatasetSize, dataset.DefaultSize),
 		compilers: newCompilers(config.Compiler), itemLists: newItemLists(),

@@ -50,6 +50,7 @@ const (
 	ReasonDamaged             Reason = "RESOURCE_DAMAGED"
 	ReasonUnimplemented       Reason = "METHOD_UNIMPLEMENTED"
 	ReasonStoreUnavailable    Reason = "STORE_UNAVAILABLE"
+	ReasonStoreWentBack       Reason = "STORE_WENT_BACK"
 	ReasonCompilerUnavailable Reason = "COMPILER_UNAVAILABLE"
 	ReasonOutcomeUnknown      Reason = "OUTCOME_UNKNOWN"
 	ReasonDeadlineExceeded    Reason = "DEADLINE_EXCEEDED"

@@ -16,14 +16,15 @@ import (
 
 // RestoreNewer stores again what a sidecar has saved of policies of which the store has an older
 // version (another content, by a change with a lower number), and deletes those again whose
-// deletion the store has lost. Revisions and experiments that the store has stay as they are. It
+// deletion the store has lost. Revisions and experiments that the store has stay as they are. What
+// the store has of everything else, such as bindings, counts from now on, also if it has gone back. It
 // returns what it stored, in name order.
 func (r Recovery) RestoreNewer(ctx context.Context) ([]authz.PolicyName, error) {
 	older, err := r.older(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var c change
+	c := change{accepts: true}
 	for _, name := range slices.Sorted(maps.Keys(older)) {
 		stored := older[name]
 		writes, err := r.newer(ctx, stored)
@@ -37,7 +38,8 @@ func (r Recovery) RestoreNewer(ctx context.Context) ([]authz.PolicyName, error) 
 
 // AcceptOlder stores the older versions that the store has of policies again, as they are and under
 // a new number, so that sidecars follow them. It goes by what is saved, and by what the nodes
-// report, each of which names ten policies at most. It returns what it stored, in name order.
+// report, each of which names ten policies at most. What the
+// store has of everything else counts from now on, too. It returns what it stored, in name order.
 func (r Recovery) AcceptOlder(ctx context.Context) ([]authz.PolicyName, error) {
 	older, err := r.older(ctx)
 	if err != nil {
@@ -50,7 +52,7 @@ func (r Recovery) AcceptOlder(ctx context.Context) ([]authz.PolicyName, error) {
 	for _, stored := range reported {
 		older[nameOf(stored)] = stored
 	}
-	var c change
+	c := change{accepts: true}
 	for _, name := range slices.Sorted(maps.Keys(older)) {
 		stored := older[name]
 		write, err := admin.NewPut(stored.Record.Key, stored.Record.Etag, stored.Policy)

@@ -206,6 +206,8 @@ type change struct {
 	names      []authz.PolicyName
 	conditions []admin.Condition
 	writes     []admin.Write
+	// accepts says that what the store has of everything else counts from now on.
+	accepts bool
 }
 
 // create adds the writes about a policy that is not there.
@@ -220,15 +222,34 @@ func (c *change) replace(p admin.StoredPolicy, writes ...admin.Write) {
 	c.conditions = append(c.conditions, p.Unchanged())
 }
 
-// commit makes a change, with an event for the sidecars.
+// watermarks returns the watermark of the store, and the highest that is saved or that a node
+// reports.
+func (r Recovery) watermarks(ctx context.Context) (stored, known int64, err error) {
+	if stored, err = r.Store.Watermark(ctx, admin.Key(r.Location).Project()); err != nil {
+		return 0, 0, err
+	}
+	reports, err := r.Store.Nodes(ctx, r.Location)
+	return stored, max(r.Saved.Watermark, admin.KnownWatermark(reports)), err
+}
+
+// commit makes a change, with an event for the sidecars. If the store has gone back, it is so also
+// afterwards, unless the change accepts that.
 func (r Recovery) commit(ctx context.Context, c change) error {
-	if len(c.names) == 0 || r.ValidateOnly {
+	if len(c.names) == 0 && !c.accepts || r.ValidateOnly {
 		return nil
 	}
-	_, err := r.Store.Commit(ctx, admin.Txn{
+	stored, known, err := r.watermarks(ctx)
+	if err != nil || len(c.names) == 0 && stored == 0 {
+		return err // an empty store has nothing to accept
+	}
+	txn := admin.Txn{
 		ID: admin.NewID(), Project: admin.Key(r.Location).Project(), Conditions: c.conditions, Writes: c.writes,
-		Events: []admin.Event{{Location: r.Location, Policies: c.names}},
-	})
+		Known: known, Accepts: true, Raises: c.accepts || stored >= known,
+	}
+	if len(c.names) > 0 {
+		txn.Events = []admin.Event{{Location: r.Location, Policies: c.names}}
+	}
+	_, err = r.Store.Commit(ctx, txn)
 	var failed *admin.ConditionError
 	if !errors.As(err, &failed) {
 		return err

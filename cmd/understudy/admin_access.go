@@ -3,8 +3,10 @@ package main
 import (
 	"github.com/spf13/pflag"
 
+	"understudy/admin"
 	"understudy/admin/access"
 	"understudy/admin/iam"
+	"understudy/authz"
 )
 
 // ownerConfig is who may everything in the admin API, whatever is bound.
@@ -37,4 +39,12 @@ func (p *adminPort) newAuthorizer() (access.Authorizer, error) {
 		p.log.Info("the admin API has no owner (--admin-owner): only who has a role by bindings may do anything")
 	}
 	return iam.NewAuthorizer(iam.AuthorizerConfig{Store: p.store, Owners: p.config.owners, Revoked: p.revoked, Logger: p.log})
+}
+
+// newGuard returns what keeps changes of others than owners out of a store that has gone back.
+func (p *adminPort) newGuard() (*admin.StoreGuard, error) {
+	return admin.NewStoreGuard(admin.StoreGuardConfig{
+		Store: p.store, Location: authz.Location(p.config.Location), Authenticated: p.authentication != nil, Owners: p.config.owners,
+		Logger: p.log, Meters: p.telemetry.Meters,
+	})
 }

@@ -91,6 +91,8 @@ type adminPort struct {
 	// login gives browsers a session below /ui/; nil as authentication is.
 	login *browser.Login
 	http  *http.Server
+	// guard keeps changes out of a store that has gone back.
+	guard *admin.StoreGuard
 	// compactor keeps the evidence in the store.
 	compactor *compactor.Compactor
 }
@@ -100,6 +102,7 @@ func (p *adminPort) serve(ctx, _ context.Context, g *lifecycle.Group) {
 	// Who stores policies asks whether they are kept; the user of a sidecar may not.
 	g.Go("store", func() error { storage.WarnOfRisks(ctx, p.store, p.log); return nil })
 	g.Go("functions", func() error { storage.KeepFunctions(ctx, p.store, p.log); return nil })
+	g.Go("store guard", func() error { return p.guard.Watch(ctx) })
 	g.Go("admin", func() error { return serveHTTP(p.http, p.listeners["admin"]) })
 	if p.authentication != nil {
 		g.Go("authentication", func() error { return p.authentication.Run(ctx, p.config.tlsReload) })
@@ -126,8 +129,11 @@ func (p *adminPort) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if p.guard, err = p.newGuard(); err != nil {
+		return err
+	}
 	server, err := admin.NewServer(admin.Config{
-		Store: p.store, Authorizer: authorizer, Logger: p.log, Panics: p.panics, RequirePassingTests: p.config.requirePassingTests,
+		Store: p.store, Guard: p.guard, Authorizer: authorizer, Logger: p.log, Panics: p.panics, RequirePassingTests: p.config.requirePassingTests,
 		MaxPolicySize: p.config.maxPolicySize, MaxDatasetSize: p.config.maxDatasetSize, Compiler: compiler{p.rehearsals},
 	})
 	if err != nil {

@@ -50,6 +50,9 @@ type readiness struct {
 	StaleInStore []string `json:"staleInStore,omitempty"`
 	// StaleCount is all of them.
 	StaleCount int `json:"staleInStoreCount,omitempty"`
+	// StoreWentBack says what it means that the store has lost its last changes, if a server of the
+	// admin API or a sidecar knows that.
+	StoreWentBack string `json:"storeWentBack,omitempty"`
 	// NotApplied are the names of policies and experiments that could not be applied, the
 	// first maxNamed of NotAppliedCount. The last good version of a policy decides;
 	// without one it denies.
@@ -162,8 +165,13 @@ func (h *healthPort) readiness() readiness {
 		Ready: true, Version: version, Location: h.config.Location, Bound: h.bound,
 		StoreFileError: h.storeCertificates.Problem(),
 	}
+	wentBack := h.authz != nil && h.authz.sidecar.Status().WentBack
 	if h.admin != nil {
 		r.RevokedFileError = h.admin.revoked.Problem()
+		wentBack = wentBack || h.admin.guard.WentBack()
+	}
+	if wentBack {
+		r.StoreWentBack = "The store has gone back: it has lost its last changes. " + authz.WentBackHelp + "."
 	}
 	if h.authz != nil {
 		status := h.authz.sidecar.Status()

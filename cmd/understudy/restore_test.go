@@ -90,7 +90,7 @@ func (r *running) awaitReadiness(t *testing.T, what string, like func(readiness)
 func (r *running) awaitMissing(t *testing.T, ids ...string) {
 	t.Helper()
 	r.awaitReadiness(t, fmt.Sprintf("missing %v", ids), func(ready readiness) bool {
-		return slices.Equal(ready.MissingPolicies, ids) && ready.MissingCount == len(ids) && (ready.Help != "") == (len(ids) > 0)
+		return slices.Equal(ready.MissingPolicies, ids) && ready.MissingCount == len(ids) && ready.StoreWentBack == "" && (ready.Help != "") == (len(ids) > 0)
 	})
 }
 

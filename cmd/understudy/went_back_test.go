@@ -98,31 +98,51 @@ func TestAnOlderDumpThatIsChangedIsFollowed(t *testing.T) {
 	f.follow(t, 7, 0)
 }
 
+// laggingReplica is a Redis with a replica that a Sentinel promotes without the last changes.
+type laggingReplica struct{ primary, replica, sentinel *storetest.RedisServer }
+
+func newLaggingReplica(t *testing.T) laggingReplica {
+	t.Helper()
+	l := laggingReplica{primary: storetest.StartRedisTCP(t, "--repl-diskless-sync-delay", "0")}
+	l.replica = storetest.StartRedisTCP(t, "--replicaof", "127.0.0.1 "+l.primary.Port())
+	awaitInfo(t, l.primary, "state=online")
+	// However slow the machine is, the replica is neither set right nor too old to be promoted.
+	l.sentinel = storetest.StartSentinel(t, l.primary, "sentinel down-after-milliseconds main 600000", "sentinel failover-timeout main 6000000")
+	testkit.Await(t, "the sentinel knows the replica", func() bool {
+		return strings.HasPrefix(sendToRedis(t, l.sentinel, "SENTINEL REPLICAS main"), "*1")
+	})
+	return l
+}
+
+func (l laggingReplica) url() string {
+	return "redis+sentinel://127.0.0.1:" + l.sentinel.Port() + "/main"
+}
+
+// cutOff cuts the replica off as soon as it has all that was written until now. It cannot come back.
+func (l laggingReplica) cutOff(t *testing.T) {
+	t.Helper()
+	testkit.Await(t, "the replica has the policy", func() bool {
+		return sendToRedis(t, l.replica, "EXISTS understudy:{p1}:sequence") == ":1\r\n" && sameOffset(t, l.primary, l.replica)
+	})
+	sendToRedis(t, l.primary, "ACL SETUSER default -psync -sync -replconf")
+	sendToRedis(t, l.primary, "CLIENT KILL TYPE replica")
+	awaitInfo(t, l.replica, "master_link_status:down")
+}
+
+// failOver makes the replica the primary.
+func (l laggingReplica) failOver(t *testing.T) {
+	t.Helper()
+	l.primary.Stop()
+	sendToRedis(t, l.sentinel, "SENTINEL FAILOVER main")
+}
+
 // TestALaggingReplicaBecomesPrimary: a Sentinel promotes a replica that never had the commit.
 func TestALaggingReplicaBecomesPrimary(t *testing.T) {
 	t.Parallel()
-	primary := storetest.StartRedisTCP(t, "--repl-diskless-sync-delay", "0")
-	replica := storetest.StartRedisTCP(t, "--replicaof", "127.0.0.1 "+primary.Port())
-	awaitInfo(t, primary, "state=online")
-	// However slow the machine is, the replica is neither set right nor too old to be promoted.
-	sentinel := storetest.StartSentinel(t, primary, "sentinel down-after-milliseconds main 600000", "sentinel failover-timeout main 6000000")
-	testkit.Await(t, "the sentinel knows the replica", func() bool {
-		return strings.HasPrefix(sendToRedis(t, sentinel, "SENTINEL REPLICAS main"), "*1")
-	})
-	r := startServer(t, func(c *config) {
-		c.Store, c.SnapshotFile = "redis+sentinel://127.0.0.1:"+sentinel.Port()+"/main", filepath.Join(t.TempDir(), "snapshot")
-	})
-	r.commitChange(t, func() {
-		testkit.Await(t, "the replica has the policy", func() bool {
-			return sendToRedis(t, replica, "EXISTS understudy:{p1}:sequence") == ":1\r\n" && sameOffset(t, primary, replica)
-		})
-		// The replica is cut off, and cannot come back.
-		sendToRedis(t, primary, "ACL SETUSER default -psync -sync -replconf")
-		sendToRedis(t, primary, "CLIENT KILL TYPE replica")
-		awaitInfo(t, replica, "master_link_status:down")
-	})
-	primary.Stop()
-	sendToRedis(t, sentinel, "SENTINEL FAILOVER main")
+	l := newLaggingReplica(t)
+	r := startServer(t, func(c *config) { c.Store, c.SnapshotFile = l.url(), filepath.Join(t.TempDir(), "snapshot") })
+	r.commitChange(t, func() { l.cutOff(t) })
+	l.failOver(t)
 	r.awaitStale(t, "shop")
 	r.decides(t, 7, 0)
 }

@@ -206,6 +206,7 @@ const (
 func TestAlertsOfTheStore(t *testing.T) {
 	for gauge, alert := range map[string]string{
 		"understudy_store_missing_policies": "UnderstudyStoreHasLostPolicies", "understudy_store_stale_policies": "UnderstudyStoreWentBack",
+		"understudy_store_went_back": "UnderstudyStoreWentBack",
 	} {
 		one := gauge + `{job="understudy",instance="a"}`
 		if got := firing(t, series{one: 0}); len(got) > 0 {

@@ -64,6 +64,10 @@ it with --snapshot-file. A bolt store belongs to one process: stop that before.
                                 the store has an older version
   understudy restore --accept   has the sidecars follow those older versions
 
+Of bindings and the configuration there is no copy. While a store has gone back behind
+changes of these, the admin API takes changes of owners only. Look at them first, set
+what is wrong as an owner, and then end that with --newer or --accept.
+
 Not in a snapshot file, and so not restored: policies that could not be read,
 earlier revisions, experiments that were not ACTIVE, deleted policies, operations, the
 location's config, and the documents of Policyfile locks.`,
@@ -140,6 +144,8 @@ type way struct {
 	insteadOf string
 	// done is what became of the policies, and nothing says that there were none.
 	done, nothing string
+	// accepts says that bindings and configuration count as the store has them.
+	accepts bool
 }
 
 // ways are those that a flag chooses.
@@ -147,14 +153,14 @@ func ways() []*way {
 	return []*way{
 		{flag: "missing", help: "leave what is there as it is, and store what is not", do: recovery.Recovery.RestoreMissing, done: "stored again", nothing: nothingMissing},
 		{flag: "empty", help: "accept the loss: delete the policies that are missing", do: recovery.Recovery.AcceptLoss, withoutFile: true, done: "deleted", nothing: nothingMissing},
-		{flag: "newer", help: "store the policies of which the store has an older version", do: recovery.Recovery.RestoreNewer, done: "stored again", nothing: nothingOlder},
-		{flag: "accept", help: "have the sidecars follow older versions that the store has", do: recovery.Recovery.AcceptOlder, withoutFile: true, insteadOf: "in place of what was", done: "stored again as the store has them", nothing: nothingOlder},
+		{flag: "newer", help: "store the policies of which the store has an older version", do: recovery.Recovery.RestoreNewer, accepts: true, done: "stored again", nothing: nothingOlder},
+		{flag: "accept", help: "have the sidecars follow older versions that the store has", do: recovery.Recovery.AcceptOlder, accepts: true, withoutFile: true, insteadOf: "in place of what was", done: "stored again as the store has them", nothing: nothingOlder},
 	}
 }
 
 const (
-	nothingMissing = "nothing is missing in %s"
-	nothingOlder   = "no policy of %s is older than one that a sidecar has"
+	nothingMissing = "nothing is missing in %s; nothing was changed"
+	nothingOlder   = "no policy of %s is older than one that a sidecar has; none was changed"
 )
 
 // way returns the one that was chosen: without a flag, an empty location is filled.
@@ -220,8 +226,11 @@ func (r *restore) report(err error, way *way, names []authz.PolicyName, saved au
 	if err != nil {
 		return err
 	}
+	if way.accepts {
+		r.reportAccepted()
+	}
 	if len(names) == 0 {
-		_, err := fmt.Fprintf(r.out, way.nothing+"; nothing was changed\n", r.config.Location)
+		_, err := fmt.Fprintf(r.out, way.nothing+"\n", r.config.Location)
 		return err
 	}
 	what := way.done
@@ -252,6 +261,15 @@ func (r *restore) report(err error, way *way, names []authz.PolicyName, saved au
 	}
 	_, err = fmt.Fprintf(r.out, "%s: %d policies of %s%s\n", what, len(names), r.config.Location, source)
 	return err
+}
+
+// reportAccepted says what becomes, or would become, of all that is no policy.
+func (r *restore) reportAccepted() {
+	count := "count as the store has them: if it has gone back, that is accepted, and the admin API takes all changes again"
+	if r.validateOnly {
+		count = "would count as the store has them"
+	}
+	fmt.Fprintf(r.out, "bindings and configuration %s; look at them with `understudy iam get`\n", count)
 }
 
 // restoreFlags are those of serve that restore takes.
