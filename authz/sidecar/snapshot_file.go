@@ -64,6 +64,7 @@ func (s *Sidecar) readSaved() (update authz.Update, written time.Time, ok bool) 
 		s.log.Warn("the snapshot file could not be read", "file", s.config.SnapshotFile, "error", err)
 	}
 	s.store.sawWatermark(update.Watermark)
+	s.askForHeartbeat() // a server of the admin API that started with this sidecar goes by it
 	return update, written, err == nil
 }
 
