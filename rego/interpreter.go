@@ -32,7 +32,7 @@ func interpreterOf(compiler *ast.Compiler, modules map[string]string) *interpret
 	return i
 }
 
-// get returns the compiled modules. The error is that of ctx; the work goes on without whoever stops waiting for it.
+// get returns the compiled modules. The error is that of ctx; the work goes on without a caller that stops waiting for it.
 func (i *interpreter) get(ctx context.Context) (*ast.Compiler, error) {
 	if compiler := i.compiler.Load(); compiler != nil {
 		return compiler, nil
