@@ -3,32 +3,40 @@ package rego_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"understudy/cmd/testkit"
 )
 
-// indexedTexts are those that the rules of TestRulesAreSelectedAsOPADoes compare with, and that their inputs have.
-var indexedTexts = []string{"a", "b", "/a", "/a/b", "/a/b/c", "/b", "c", "ab"}
+// indexedTexts are those that the rules of TestRulesAreSelectedAsOPADoes compare with, and that their inputs have. One is
+// too long for a question about all texts at once.
+var indexedTexts = []string{"a", "b", "/a", "/a/b", "/a/b/c", "/b", "c", "ab", `/a\/b`, `\a`, strings.Repeat("/a", 2100)}
 
-// indexedExpressions are forms of expressions about the values s, t and o of a request, of which OPA's index knows many.
-// TEXT is one of indexedTexts, and X and Y are variables.
-var indexedExpressions = []string{
-	`input.s == TEXT`, `TEXT == input.s`, `input.s == TEXT`, `input.t == TEXT`, `input.o.k == TEXT`, `input["s"] == TEXT`,
+// commonExpressions are those of indexedExpressions of which most rules of a policy have the same one.
+var commonExpressions = []string{
+	`input.s == TEXT`, `TEXT == input.s`, `input.s in {TEXT, 1}`, `input.t == TEXT`, `input.o.k == TEXT`, `input["s"] == TEXT`,
 	`startswith(input.s, TEXT)`, `endswith(input.s, TEXT)`, `startswith(input.t, TEXT)`, `startswith(input.s, "")`,
 	`X := input.s; X == TEXT`, `X := input.s; startswith(X, TEXT)`, `X := input.o; X.k == TEXT`, `X := input.o; Y := X; Y.k == TEXT`,
 	`input.s in {TEXT, TEXT}`, `input.s in [TEXT]`, `TEXT in input.l`, `input.l[_] == TEXT`, `some X in input.l; X == TEXT`,
-	`glob.match(TEXT, ["/"], input.s)`, `glob.match("/*/b", ["/"], input.s)`,
+	`glob.match(TEXT, ["/"], input.s)`, `glob.match("/b", ["/", "a"], input.s)`, `input.d.X == TEXT`,
+}
+
+// indexedExpressions are forms of expressions about the values s, t and o of a request, of which OPA's index knows many.
+// TEXT is one of indexedTexts, and X and Y are variables.
+var indexedExpressions = slices.Concat(commonExpressions, []string{
+	`glob.match("/*/b", ["/"], input.s)`,
 	`strings.any_prefix_match(input.s, [TEXT, TEXT])`, `strings.any_suffix_match(input.s, [TEXT, TEXT])`,
 	`input.s != TEXT`, `not input.s == TEXT`, `not startswith(input.s, TEXT)`, `input.n > 1`, `input.o`, `input.t`, `count(input.l) > 0`,
 	`input.s == input.t`, `X := TEXT; input.s == X`, `input.o == {"k": TEXT}`, `input.o.k != TEXT`, `lower(input.s) == TEXT`,
 	`{ input.s == TEXT } or { input.t == TEXT }`, `{ input.s == TEXT } and { input.t == TEXT }`, `{ input.s == TEXT } or { input.s == TEXT }`,
 	`every X in input.l { X == TEXT }`, `input.o[TEXT]`, `input.o[input.s] == TEXT`,
 	`["a", X] = input.l`, `[TEXT, TEXT] = input.l`, `input.l == [TEXT]`, `input.l[0] == TEXT`, `input.l[1] == TEXT`,
+	`input.s in [TEXT, 1]`, `input.d.X == TEXT`,
 	`glob.match("/a/*", ["/"], input.s)`, `glob.match("/a/*/c", ["/"], input.s)`, `glob.match("/**", ["/"], input.s)`,
 	`conflict == 1`, `conflict == 1`, `count([1 | some X in input.l; X == conflict]) > 0`, `X := conflict; X == 1; input.o.a`, `f(input.s) == TEXT`,
-}
+})
 
 // manyRules returns a policy of many rules of one name, of which each has some of the expressions. OPA has an error for
 // a rule with a conflict, unless its index leaves the rule out.
@@ -45,17 +53,20 @@ func manyRules(seed uint64) string {
 		return form
 	}
 	// Most rules of a policy are of the same few forms, as people write them.
-	common := indexedExpressions[r.IntN(14)]
+	common, most, failing := commonExpressions[r.IntN(len(commonExpressions))], r.IntN(4), r.IntN(20)
 	kind := r.IntN(6)
 	var b strings.Builder
 	b.WriteString("package p\nimport rego.v2\nconflict := 1 if input.n\nconflict := 2 if input.n\nf(x) := x if x != \"b\"\n")
 	for i := range 1 + r.IntN(26) {
 		var body []string
-		for range 1 + r.IntN(3) {
+		for range r.IntN(most + 1) {
 			body = append(body, fill(indexedExpressions[r.IntN(len(indexedExpressions))]))
 		}
-		if r.IntN(4) > 0 {
+		if len(body) == 0 || r.IntN(4) > 0 {
 			body = append(body, fill(common))
+		}
+		if i == failing {
+			body = append(body, "conflict == 1")
 		}
 		r.Shuffle(len(body), func(i, j int) { body[i], body[j] = body[j], body[i] })
 		b.WriteString(ruleOfKind(kind, i, fill, body))
@@ -95,6 +106,8 @@ func indexedInput(r *rand.Rand) map[string]any {
 			return []any{nil, true, 1, []any{"a"}, map[string]any{"k": "a"}}[r.IntN(5)]
 		case 1:
 			return indexedTexts[r.IntN(len(indexedTexts))] + indexedTexts[r.IntN(len(indexedTexts))]
+		case 2:
+			return 1
 		}
 		return indexedTexts[r.IntN(len(indexedTexts))]
 	}
@@ -113,6 +126,11 @@ func indexedInput(r *rand.Rand) map[string]any {
 	if r.IntN(3) == 0 {
 		out["n"] = r.IntN(4)
 	}
+	d := map[string]any{}
+	for i := range 100 {
+		d[fmt.Sprint("x", i)] = value()
+	}
+	out["d"] = d
 	return out
 }
 
@@ -127,4 +145,22 @@ func TestRulesAreSelectedAsOPADoes(t *testing.T) {
 		t.Errorf("of %d policies, %d compile, and of %d evaluations %d have a value", c.policies, c.compiled, c.evaluated, c.defined)
 	}
 	t.Logf("%d policies, %d compiled, %d evaluations, %d with a value, %d that OPA alone decides", c.policies, c.compiled, c.evaluated, c.defined, c.undecided)
+}
+
+// TestRulesThatNeedManyValues: beyond some of them OPA's index is not asked, and no rule is left out. The last rule is one
+// that OPA evaluates.
+func TestRulesThatNeedManyValues(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("package p\nconflict := 1 if input.n\nconflict := 2 if input.n\n")
+	for i := range 40 {
+		fmt.Fprintf(&b, "allow if { some y in input.l; y != 0; input.d.x%d == \"ab\" }\n", i)
+	}
+	b.WriteString("allow if { count([1 | some x in input.l; x == conflict]) >= 0; glob.match(\"/**\", [\"/\"], input.s) }\n")
+	c := &comparison{T: t}
+	for seed := range uint64(20) {
+		c.policyOn(seed, b.String(), indexedInput)
+	}
+	if c.compiled == 0 || c.defined == 0 {
+		t.Errorf("of %d evaluations %d have a value", c.evaluated, c.defined)
+	}
 }

@@ -34,8 +34,11 @@ func (s scope) builtin(name string) (*ast.Builtin, topdown.BuiltinFunc) {
 	if decl.Decl.Result() == nil {
 		s.unsupported("the built-in " + name + ", which has no result,")
 	}
-	if tokens.IsToken(name) {
+	switch {
+	case tokens.IsToken(name):
 		function = tokens.Builtin(name)
+	case name == ast.GlobMatch.Name:
+		function = globMatch(function)
 	}
 	return decl, function
 }
