@@ -59,7 +59,7 @@ func load(ctx context.Context, source Source) (*Program, *ast.Compiler, error) {
 	case compiler.Failed():
 		return nil, nil, compile.NewError(compile.ProblemsOf(compiler.Errors))
 	}
-	if problems := compile.Cycles(compiler.Modules); len(problems) > 0 {
+	if problems := append(compile.Cycles(compiler.Modules), compile.SharedSets(compiler.RuleTree)...); len(problems) > 0 {
 		return nil, nil, compile.NewError(problems)
 	}
 	return &Program{store: store, txn: txn}, compiler, nil
