@@ -20,6 +20,12 @@ var computed = map[string]string{
 	"an object":       "a[k] := v if some k, v in input.o\nout if a == input.y",
 	"a set":           "a contains v if some v in input.o\nout if a == input.y",
 	"an array":        `out if [input.x, 1] == input.y`,
+	"an element of a set": `s := {["1"]}
+out if { c := [v | v := s[input.o.k]]; c == input.y }`,
+	"an element of a set, by what was computed": `s := {[1]}
+out if { k := [v | v := input.x]; e := s[k]; e == input.y }`,
+	"a position in a long array": `long := numbers.range(0, 599)
+out if { input.y; some i, _ in long; i > 598; input.x + i == 600 }`,
 }
 
 // TestEqualRequestsHaveEqualRecords: what was made of one request is no part of a question, which another

@@ -79,25 +79,59 @@ allow := headers["x-b"]`,
 r[k] := {"a": 1} if some k in ["x", input.extra]
 r["GET"]["b"] := 2
 allow := r[input.m]`,
+	"a value at a key of sets": `package p
+r[k] contains "PUT" if some k in ["y", input.extra]
+r["x"] := {"GET"} if input.big
+allow := r`,
+	"a set at a key of values": `package p
+r[k] := ["GET"] if some k in ["y", input.extra]
+r["x"] contains "PUT" if input.big
+allow := r`,
+	"a value at a key of objects": `package p
+r[k].a := 1 if some k in ["y", input.extra]
+r["x"] := {"b": 2} if input.big
+allow := r`,
+	"an object at a key of sets": `package p
+r[k] contains "PUT" if some k in ["y", input.extra]
+r["x"].a := 1 if input.big
+allow := r`,
+	"keys of one hash": `package p
+r[k].n := n if some n, k in [1, true, input.extra]
+allow := r`,
+	"rules with several keys, of which one is a name of the data": `package p
+r[k].n := v if some k, v in data.d.o
+r[k].n := v if v := data.d.o[k]
+allow := r[input.extra]`,
 	"a number in an unusual form as an argument": `package p
-f(x) := sprintf("%v", [x])
+f(x) := json.marshal(x)
 allow := f(input.m) if input.extra != "x"
 allow := f(data.n) if input.extra == "x"`,
 	"two numbers as arguments": `package p
-f(x) := sprintf("%v", [x])
+f(x) := json.marshal(x)
 allow := [f(input.m), f(input.extra)]`,
 	"two numbers as arguments, and one of the policy": `package p
-f(x) := sprintf("%v", [x])
+f(x) := json.marshal(x)
 r := f(19.9)
 allow := [r, f(input.extra), f(input.m)]`,
 	"two numbers as arguments, and one of the policy in an unusual form": `package p
-f(x, _) := sprintf("%v", [x])
+f(x, _) := json.marshal(x)
 r := f(19.90, "a")
 allow := [f(input.m, "a"), f(input.extra, "b"), r]`,
+	"three numbers as arguments, two of them by one name": `package p
+f(x) := json.marshal(x)
+allow := [f(input.m), f(input.extra), f(input.extra)]`,
+	"one number after the other as an argument": `package p
+f(x) := json.marshal(x)
+allow := [y | some x in input.m; y := f(x)]`,
+	"two numbers in arrays as arguments": `package p
+f(x) := json.marshal(x)
+allow := [f([input.m]), f([input.extra])]`,
 	"object.get of the input": `package p
 allow if object.get(input, "m", "GET") == "GET"`,
 	"object.get of the input, by a path": `package p
 allow if object.get(input, ["c", "role"], "guest") == "admin"`,
+	"object.get of the input, by a path with a key that is no name": `package p
+allow := [object.get(input, ["c", true], "none"), object.get(input, ["c", -1], "none")]`,
 	"object.get of the input, in another one": `package p
 allow := object.get(object.get(input, "c", {}), "role", "none")`,
 	"object.get of the input, with a value of it": `package p
@@ -142,7 +176,7 @@ func (c *comparison) natural(module string) {
 		return
 	}
 	c.compiled++
-	for _, m := range []any{nil, "GET", "PUT", "*", 7, json.Number("1.0"), json.Number("19.90"), []any{"GET"}} {
+	for _, m := range []any{nil, "GET", "PUT", "*", 7, json.Number("1.0"), json.Number("19.90"), []any{"GET"}, []any{json.Number("1"), json.Number("1.0")}} {
 		for _, role := range []any{nil, "admin", "guest", "root", false} {
 			for _, extra := range []any{nil, "GET", "PUT", "x", 1, json.Number("19.9")} {
 				for _, big := range []any{nil, true, false} {

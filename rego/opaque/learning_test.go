@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -337,6 +338,36 @@ func answersAlike(t *testing.T, v *opaque.Vocabulary, record []opaque.Entry, con
 		}
 	}
 	return true
+}
+
+// TestManyTextsAreMatchedAtOnce: of the texts of a program, which are in another order than in the value, more match than
+// are compared one by one.
+func TestManyTextsAreMatchedAtOnce(t *testing.T) {
+	const all, matching = 12, 10
+	var elements []string
+	for n := range matching {
+		elements = append(elements, strconv.Quote(strings.Repeat("x", n+1)))
+	}
+	for test, content := range map[*opaque.Test]string{
+		opaque.StartsWith: elements[matching-1], opaque.EndsWith: elements[matching-1], opaque.Member: "[" + strings.Join(elements, ", ") + "]",
+	} {
+		v := opaque.NewVocabulary()
+		for n := all; n > 0; n-- {
+			v.AddTexts(test, ast.StringTerm(strings.Repeat("x", n)))
+		}
+		e := begin(v, content)
+		x := at(t, v, e, "x")
+		for n := all; n > 0; n-- {
+			a, b := x, opaque.Constant(ast.StringTerm(strings.Repeat("x", n)))
+			if test == opaque.Member {
+				a, b = b, a
+			}
+			if got, err := e.Ask(test, a, b); err != nil || truths[got] != truth(n <= matching) {
+				t.Errorf("%v with a text of %d bytes: %s, with the error %v", test, n, truths[got], err)
+			}
+		}
+		e.End()
+	}
 }
 
 func termOf(content string) *ast.Term {
