@@ -10,9 +10,12 @@ import (
 	"understudy/cmd/testkit"
 )
 
-// indexedTexts are those that the rules of TestRulesAreSelectedAsOPADoes compare with, and that their inputs have. One is
-// too long for a question about all texts at once.
-var indexedTexts = []string{"a", "b", "/a", "/a/b", "/a/b/c", "/b", "c", "ab", `/a\/b`, `\a`, strings.Repeat("/a", 2100)}
+// indexedTexts are those that the rules of TestRulesAreSelectedAsOPADoes compare with, and that their inputs have. The last
+// one is too long for a question about all texts at once.
+var indexedTexts = append(slices.Clone(similarTexts), strings.Repeat("/a", 2100))
+
+// similarTexts are those of the rules of TestSimilarRulesAreSelectedAsOPADoes.
+var similarTexts = []string{"a", "b", "/a", "/a/b", "/a/b/c", "/b", "c", "ab", `/a\/b`, `\a`}
 
 // commonExpressions are those of indexedExpressions of which most rules of a policy have the same one.
 var commonExpressions = []string{
@@ -162,5 +165,62 @@ func TestRulesThatNeedManyValues(t *testing.T) {
 	}
 	if c.compiled == 0 || c.defined == 0 {
 		t.Errorf("of %d evaluations %d have a value", c.evaluated, c.defined)
+	}
+}
+
+// similarRules :: what they show → the form of most rules of a policy, with a text for TEXT, and one more rule, which stands
+// before and behind them.
+var similarRules = map[string][2]string{
+	"a list of other values":               {`allow if TEXT in input.l`, ""},
+	"a list of other values, after a loop": {`allow if { count([1 | some x in input.o; x != "q"]) >= 0; TEXT in input.l }`, ""},
+	"texts and another value":              {`allow if input.s in {TEXT, 1}`, ""},
+	"two conditions on one value":          {`allow if { conflict == 1; input.s == TEXT; startswith(input.s, "/") }`, ""},
+	"a variable with a value before":       {`allow if { conflict == 1; x := TEXT; input.s == x; startswith(input.s, "/") }`, ""},
+	"an error, then a value":               {`allow if { input.s == TEXT; conflict == 1 }`, `allow if input.t == "a"`},
+	"an error that OPA evaluates":          {`allow if startswith(input.s, TEXT)`, `allow if { conflict == 1; glob.match("/**", ["/"], input.s) }`},
+	"a pattern with several delimiters":    {`allow if { conflict == 1; glob.match("/b", ["/", "a"], input.s); input.t != TEXT }`, ""},
+	"an else that OPA evaluates": {
+		`allow if input.s == TEXT`,
+		`allow if { input.t == "q" } else if { count([1 | some x in input.l; x == conflict]) >= 0; glob.match("/**", ["/"], input.s) }`,
+	},
+	"an empty text": {`allow if { conflict == 1; strings.any_prefix_match(input.s, ["", TEXT]) }`, `allow if input.s == ""`},
+	"a text with a byte that is zero": {
+		`allow if { conflict == 1; startswith(input.s, TEXT) }`, `allow if { conflict == 1; startswith(input.s, "\u0000") }`,
+	},
+}
+
+// TestSimilarRulesAreSelectedAsOPADoes is [TestRulesAreSelectedAsOPADoes] for policies whose rules differ by one text, so that
+// nothing else decides.
+func TestSimilarRulesAreSelectedAsOPADoes(t *testing.T) {
+	for name, forms := range similarRules {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			b.WriteString("package p\nconflict := 1 if input.n\nconflict := 2 if input.n\n" + forms[1] + "\n")
+			for _, text := range similarTexts {
+				b.WriteString(strings.ReplaceAll(forms[0], "TEXT", fmt.Sprintf("%q", text)) + "\n")
+			}
+			b.WriteString(forms[1])
+			c, n := &comparison{T: t}, 0
+			for seed := range uint64(testkit.Cases(80)) {
+				c.policyOn(seed, b.String(), func(r *rand.Rand) map[string]any {
+					input := indexedInput(r)
+					n++
+					input["s"], input["n"] = similarTexts[n%len(similarTexts)], n%3
+					if n%2 == 0 {
+						delete(input, "n")
+					}
+					switch r.IntN(6) {
+					case 0, 1:
+						input["s"] = fmt.Sprint(input["s"], "/d")
+					case 2:
+						input["s"] = 1
+					}
+					return input
+				})
+			}
+			if c.compiled != c.policies {
+				t.Errorf("%d of %d policies compile", c.compiled, c.policies)
+			}
+		})
 	}
 }

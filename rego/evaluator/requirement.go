@@ -28,7 +28,7 @@ type requirement struct {
 // key is equal for requirements that differ by their texts alone.
 func (r requirement) key() string { return r.value.String() + " " + r.test.String() }
 
-// otherText is a text that no policy compares with.
+// otherText is a text that hardly any policy compares with. OPA does not leave out the rules of one that does.
 const otherText = ast.String("\x00")
 
 // requirementsOf returns what a rule needs, as far as expressions say it that are the only ones about their value.
@@ -36,7 +36,7 @@ func requirementsOf(rule *ast.Rule) (out []requirement) {
 	values := newRuleValues(rule)
 	for i, e := range rule.Body {
 		for _, r := range values.requirements(e) {
-			if values.mentions(r.ref) == 1 && !slices.ContainsFunc(r.texts, isSpecial) {
+			if values.mentions(r.ref) == 1 {
 				r.at, r.number = e.Location, i
 				out = append(out, r)
 			}
@@ -89,12 +89,6 @@ func sides(e *ast.Expr) []*ast.Term {
 		return e.Operands()
 	}
 	return nil
-}
-
-// isSpecial reports whether a test with a text may hold for otherText.
-func isSpecial(text *ast.Term) bool {
-	s := string(text.Value.(ast.String))
-	return s == "" || strings.Contains(s, string(otherText))
 }
 
 // ruleValues are the values of a request that the body of a rule names.
@@ -309,7 +303,7 @@ func elementTexts(t *ast.Term) (out []*ast.Term) {
 }
 
 // beginningOf returns the text with which all texts begin that a pattern of glob.match matches: that in front of the
-// first part with a wildcard.
+// first wildcard. With several delimiters OPA's index takes one for the other.
 func beginningOf(pattern, delimiters *ast.Term) []*ast.Term {
 	text, isText := pattern.Value.(ast.String)
 	delimiter := elementTexts(delimiters)
@@ -319,7 +313,6 @@ func beginningOf(pattern, delimiters *ast.Term) []*ast.Term {
 	plain := string(text)
 	if i := strings.IndexAny(plain, `*?[]{}!\`); i >= 0 {
 		plain = plain[:i]
-		plain = plain[:strings.LastIndex(plain, string(delimiter[0].Value.(ast.String)))+1]
 	}
 	return []*ast.Term{ast.StringTerm(plain)}
 }
