@@ -117,6 +117,14 @@ allow := [r, f(input.extra), f(input.m)]`,
 f(x, _) := json.marshal(x)
 r := f(19.90, "a")
 allow := [f(input.m, "a"), f(input.extra, "b"), r]`,
+	"one number in two forms as the value of a rule": `package p
+r := input.m
+r := input.extra
+allow := json.marshal(r)`,
+	"an element of a set": `package p
+s contains "GET" if input.big
+s contains input.extra
+allow := s[input.m]`,
 	"three numbers as arguments, two of them by one name": `package p
 f(x) := json.marshal(x)
 allow := [f(input.m), f(input.extra), f(input.extra)]`,
