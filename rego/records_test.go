@@ -157,3 +157,35 @@ func TestTimed(t *testing.T) {
 		})
 	}
 }
+
+// TestTheRowOfATableIsOneQuestion: to look for a row of the data by a value of the request takes one question about that
+// value, whichever way it is written, and not one for each row.
+func TestTheRowOfATableIsOneQuestion(t *testing.T) {
+	var list []any
+	users := make(map[string]any)
+	for i := range 300 {
+		name := fmt.Sprint("u", i)
+		list = append(list, map[string]any{"user": name, "level": i})
+		users[name] = map[string]any{"level": i, "group": fmt.Sprint("g", i)}
+	}
+	for _, body := range []string{
+		`some e in data.list; e.user == input.user; e.level > 3`,
+		`some e in data.list; input.user == e.user; e.level > 3`,
+		`some e in data.list; u := input.user; e.user == u; e.level > 3`,
+		`some i; data.list[i].user == input.user; data.list[i].level > 3`,
+		`some u, x in data.users; u == input.user; x.level > 3`,
+		`some u, x in data.users; input.user == u; x.level > 3`,
+		`some u; data.users[u].level > 3; u == input.user`,
+	} {
+		p := compile(t, "package a\n\nx if { "+body+" }", map[string]any{"list": list, "users": users}, "a/x")
+		a := p.Ask(t.Context(), rego.RequestOf(input(t, `{"user": "u200"}`)), time.Now(), true)
+		got, err := a.Eval("a/x")
+		if err != nil || got.Value != true {
+			t.Errorf("%s: %v, %v", body, got, err)
+		}
+		if n := len(a.Record().Entries); n > 3 {
+			t.Errorf("%s asks %d questions", body, n)
+		}
+		a.End()
+	}
+}

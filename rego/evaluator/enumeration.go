@@ -36,6 +36,48 @@ func (e *enumeration) site(s scope, from, want source) *site {
 	return s.noted(notes...)
 }
 
+// entriesOf returns the keys and the values of constant objects, and the values alone of constant arrays; nil for others.
+func entriesOf(collections []*ast.Term) (keys, values []*ast.Term) {
+	positions := false
+	for _, c := range collections {
+		if c == nil {
+			return nil, nil
+		}
+		switch v := c.Value.(type) {
+		case ast.Object:
+			v.Foreach(func(k, v *ast.Term) { keys, values = append(keys, k), append(values, v) })
+		case *ast.Array:
+			positions, values = true, append(values, elementsOf(v)...)
+		default:
+			return nil, nil
+		}
+	}
+	if positions {
+		keys = nil
+	}
+	return keys, values
+}
+
+// valuesAt returns the values of constant objects at a constant key; nil if that is not known.
+func valuesAt(objects []*ast.Term, key *ast.Term) (out []*ast.Term) {
+	if _, isText := key.Value.(ast.String); !isText {
+		return nil
+	}
+	for _, o := range objects {
+		if o == nil {
+			return nil
+		}
+		object, ok := o.Value.(ast.Object)
+		if !ok {
+			return nil
+		}
+		if value := object.Get(key); value != nil {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
 // run is the step of the enumeration.
 func (e *enumeration) run(f *frame) signal {
 	collection := e.collection(f)

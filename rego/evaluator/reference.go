@@ -105,7 +105,7 @@ func (s scope) operands(from source, operands []*ast.Term, want source, get *opa
 func (s scope) lookup(from source, operand *ast.Term, get *opaque.Function) source {
 	key := s.part(operand)
 	at, found := s.derive(get, from.from, s.originOf(operand))
-	return source{from: found, enumerated: from.enumerated, expr: func(f *frame) opaque.Value {
+	return source{from: found, constants: valuesAt(from.constants, operand), enumerated: from.enumerated, expr: func(f *frame) opaque.Value {
 		collection := from.expr(f)
 		if collection.IsNone() {
 			return collection
@@ -128,8 +128,9 @@ func (s scope) enumerate(from source, operands []*ast.Term, want source, get *op
 	}
 	e.at = e.site(s, from, want)
 	s.several = true
-	e.following = s.match(operand, source{expr: s.slotValue(e.key), present: true, from: from.from.key(), enumerated: true}, func(s scope) step {
-		return s.operands(source{expr: s.slotValue(e.value), present: true, from: from.from.part(), enumerated: true}, rest, want, get, next)
+	keys, values := entriesOf(from.constants)
+	e.following = s.match(operand, source{expr: s.slotValue(e.key), constants: keys, present: true, from: from.from.key(), enumerated: true}, func(s scope) step {
+		return s.operands(source{expr: s.slotValue(e.value), constants: values, present: true, from: from.from.part(), enumerated: true}, rest, want, get, next)
 	})
 	return e.run
 }

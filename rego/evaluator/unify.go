@@ -146,7 +146,7 @@ func (s scope) slotValue(slot int) expr { return func(f *frame) opaque.Value { r
 // hold compiles a term that is evaluated once, and used more than once by what follows.
 func (s scope) hold(e source, next thenValue) step {
 	slot, at := s.temporary(), s.site(Asked, e.from)
-	following := next(s, source{expr: s.slotValue(slot), from: e.from})
+	following := next(s, source{expr: s.slotValue(slot), constants: e.constants, from: e.from, enumerated: e.enumerated})
 	return func(f *frame) signal {
 		value := e.expr(f)
 		if !f.m.present(at, value) {
