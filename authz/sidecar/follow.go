@@ -106,6 +106,7 @@ func (s *Sidecar) loadOnce(ctx context.Context, lose func(error)) (*snapshot, au
 	if err != nil {
 		return nil, authz.Update{}, err
 	}
+	s.warnOfMemory(update, readMemory().limit)
 	known := s.lastKnown(ctx)
 	missing, err := s.missingFrom(ctx, known, update)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
@@ -78,6 +79,7 @@ func (s *Sidecar) with(ctx context.Context, on *snapshot, update authz.Update) *
 	next := &snapshot{cursor: update.Cursor, policies: make(map[authz.PolicyName]*entry, len(on.policies)), deleted: make(map[authz.PolicyName]deletion)}
 	maps.Copy(next.policies, on.policies)
 	maps.Copy(next.deleted, on.deleted)
+	var changes []change
 	for name, state := range update.Policies {
 		switch {
 		case on.isNewer(name, state):
@@ -86,10 +88,44 @@ func (s *Sidecar) with(ctx context.Context, on *snapshot, update authz.Update) *
 			next.delete(name, state.Sequence)
 		default:
 			delete(next.deleted, name)
-			next.policies[name] = s.newEntry(ctx, name, state, on.policies[name], update.Cursor.Sequence)
+			c := s.newChange(name, state, on.policies[name], update.Cursor.Sequence)
+			next.policies[name], changes = c.entry, append(changes, c)
 		}
 	}
+	s.compile(ctx, changes)
 	return next
+}
+
+// change is a policy that has changed.
+type change struct {
+	// entry is made of the state, on top of the one before.
+	entry, old *entry
+	state      authz.PolicyState
+	sequence   int64
+}
+
+// compiledAtATime is how many policies are compiled at a time: each needs a processor, which traffic needs as well.
+const compiledAtATime = 2
+
+// compile compiles the live policies of some changes, and adds their experiments.
+func (s *Sidecar) compile(ctx context.Context, changes []change) {
+	var compiling errgroup.Group
+	compiling.SetLimit(compiledAtATime)
+	for _, c := range changes {
+		compiling.Go(func() error {
+			c.entry.compileLive(ctx, c.old, c.state.Policy, c.sequence)
+			if live := c.entry.live.Policy; live != nil && live != c.old.live.Policy {
+				live.Compiled().Pack(func() { s.unpacked(c.entry.name) })
+			}
+			return nil
+		})
+	}
+	_ = compiling.Wait() // no function has an error: what does not compile is part of its entry
+	for _, c := range changes {
+		for _, experiment := range c.state.Experiments {
+			s.addExperiment(c.entry, c.old, experiment, c.sequence)
+		}
+	}
 }
 
 // delete removes a policy. sequence is that of its record, 0 if there is none.
@@ -101,9 +137,9 @@ func (s *snapshot) delete(name authz.PolicyName, sequence int64) {
 	}
 }
 
-// newEntry makes the entry of a policy that is there, on top of the one before, which
-// is nil if there was none. sequence is that of the change.
-func (s *Sidecar) newEntry(ctx context.Context, name authz.PolicyName, state authz.PolicyState, old *entry, sequence int64) *entry {
+// newChange makes the entry of a policy that is there, on top of the one before, which is nil if there was none. It
+// has to be compiled. sequence is that of the change.
+func (s *Sidecar) newChange(name authz.PolicyName, state authz.PolicyState, old *entry, sequence int64) change {
 	if old == nil {
 		old = &entry{broken: true, costs: &costs{}, scheduler: &scheduler{turns: s.turns, memory: s.memory}}
 	}
@@ -111,14 +147,7 @@ func (s *Sidecar) newEntry(ctx context.Context, name authz.PolicyName, state aut
 	for _, u := range state.Undecodable {
 		e.failures = append(e.failures, failure{u.Resource, u.Sequence, fmt.Errorf("the stored record cannot be decoded: %w", u.Err)})
 	}
-	e.compileLive(ctx, old, state.Policy, sequence)
-	if e.live.Policy != nil && e.live.Policy != old.live.Policy {
-		e.live.Policy.Compiled().Pack(func() { s.unpacked(name) })
-	}
-	for _, experiment := range state.Experiments {
-		s.addExperiment(e, old, experiment, sequence)
-	}
-	return e
+	return change{e, old, state, sequence}
 }
 
 // compileLive sets what the entry decides by: its policy, or if that does not compile

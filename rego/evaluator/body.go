@@ -57,9 +57,9 @@ func (s scope) truth(t *ast.Term, next then) step {
 
 // holding compiles an expression that holds unless its value is false.
 func (s scope) holding(e source, next then) step {
-	at, following := s.site(Asked, e.from), next(s)
+	value, at, following := e.expr, s.site(Asked, e.from), next(s)
 	return func(f *frame) signal {
-		if !f.m.test(at, opaque.Holds, e.expr(f)) {
+		if !f.m.test(at, opaque.Holds, value(f)) {
 			return f.none()
 		}
 		return following(f)

@@ -118,7 +118,7 @@ type then func(scope) step
 // thenValue is what is compiled behind a term.
 type thenValue func(scope, source) step
 
-// source is a term that is compiled.
+// source is a term that is compiled. Closures take from it what evaluations need: what else it has is memory.
 type source struct {
 	expr
 	// array is the constant array of which it is an element, nil if it is none. Frames have the

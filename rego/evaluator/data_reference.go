@@ -91,8 +91,9 @@ func (s scope) chosen(n dataNode, rest ast.Ref, want source, next thenValue) ste
 	joined := func(s scope, e source) step {
 		from.add(e.from)
 		after = s
+		result := e.expr
 		return func(f *frame) signal {
-			found := e.expr(f)
+			found := result(f)
 			if found.IsNone() {
 				return f.none()
 			}

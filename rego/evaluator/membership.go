@@ -44,7 +44,7 @@ func (s scope) member(t *ast.Term, elements []*ast.Term, output *ast.Term, next 
 	for _, e := range elements {
 		s.c.vocabulary.AddTexts(opaque.Equal, s.constantsOf(e)...)
 		if isConstant(e) {
-			m.constants = append(m.constants, opaque.Constant(e))
+			m.constants = append(m.constants, opaque.Constant(opaque.Placeless(e)))
 		}
 	}
 	v, isVar := t.Value.(ast.Var)

@@ -26,7 +26,12 @@ var pure = map[string]int{
 	ast.Base64Decode.Name: 2, ast.Base64UrlDecode.Name: 2, ast.JSONUnmarshal.Name: 16, ast.URLQueryDecode.Name: 2,
 	ast.Count.Name: 0, ast.ArraySlice.Name: 0, ast.NetCIDRContains.Name: 16,
 	ast.Clock.Name: 16, ast.Date.Name: 16, ast.Weekday.Name: 16, ast.Diff.Name: 16,
-	ast.ParseRFC3339Nanos.Name: 4, ast.ParseDurationNanos.Name: 4,
+	ast.ParseRFC3339Nanos.Name: 4, ast.ParseDurationNanos.Name: 4, ast.Format.Name: 16,
+	ast.AnyPrefixMatch.Name: 2, ast.AnySuffixMatch.Name: 2, ast.StringCount.Name: 2, ast.StringReverse.Name: 2,
+	ast.IndexOfN.Name: 2, ast.SplitN.Name: 2, ast.RegexFind.Name: 8, ast.RegexSplit.Name: 8, ast.URIParse.Name: 8, ast.URIIsValid.Name: 8,
+	ast.SemVerCompare.Name: 4, ast.SemVerIsValid.Name: 4, ast.UnitsParse.Name: 16, ast.UnitsParseBytes.Name: 16,
+	ast.NetCIDRIsValid.Name: 16, ast.UUIDParse.Name: 4, ast.HexDecode.Name: 2,
+	ast.Base64Encode.Name: 2, ast.Base64UrlEncode.Name: 2, ast.URLQueryEncode.Name: 2,
 }
 
 // isPure reports whether outputs of a built-in may stay opaque.

@@ -104,9 +104,10 @@ func (s scope) operands(from source, operands []*ast.Term, want source, get *opa
 // lookup compiles the look-up of one operand that has a value.
 func (s scope) lookup(from source, operand *ast.Term, get *opaque.Function) source {
 	key := s.part(operand)
+	of := from.expr
 	at, found := s.derive(get, from.from, s.originOf(operand))
 	return source{from: found, constants: valuesAt(from.constants, operand), enumerated: from.enumerated, expr: func(f *frame) opaque.Value {
-		collection := from.expr(f)
+		collection := of(f)
 		if collection.IsNone() {
 			return collection
 		}

@@ -84,7 +84,7 @@ func (s scope) variable(v ast.Var) expr {
 
 // always returns a constant.
 func always(t *ast.Term) expr {
-	v := opaque.Constant(t)
+	v := opaque.Constant(opaque.Placeless(t))
 	return func(*frame) opaque.Value { return v }
 }
 

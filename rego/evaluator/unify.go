@@ -117,10 +117,10 @@ func (s scope) bind(v ast.Var, e source, next then) step {
 	if !e.present {
 		at = s.site(Asked, e.from)
 	}
-	following := next(bound)
+	of, present, following := e.expr, e.present, next(bound)
 	return func(f *frame) signal {
-		value := e.expr(f)
-		if value.IsNone() || !e.present && !f.m.present(at, value) {
+		value := of(f)
+		if value.IsNone() || !present && !f.m.present(at, value) {
 			return f.none()
 		}
 		f.vars[slot] = value
@@ -131,11 +131,11 @@ func (s scope) bind(v ast.Var, e source, next then) step {
 // bindElement compiles the assignment of an element of a constant array. What is looked up in
 // it later is known by its position.
 func (s scope) bindElement(v ast.Var, e source, next then) step {
-	slot := s.slot(v)
+	slot, position, of := s.slot(v), e.slot, e.expr
 	following := next(s)
 	return func(f *frame) signal {
-		f.positions[slot] = f.positions[e.slot]
-		f.vars[slot] = e.expr(f)
+		f.positions[slot] = f.positions[position]
+		f.vars[slot] = of(f)
 		return following(f)
 	}
 }
@@ -145,10 +145,10 @@ func (s scope) slotValue(slot int) expr { return func(f *frame) opaque.Value { r
 
 // hold compiles a term that is evaluated once, and used more than once by what follows.
 func (s scope) hold(e source, next thenValue) step {
-	slot, at := s.temporary(), s.site(Asked, e.from)
+	of, slot, at := e.expr, s.temporary(), s.site(Asked, e.from)
 	following := next(s, source{expr: s.slotValue(slot), constants: e.constants, from: e.from, enumerated: e.enumerated})
 	return func(f *frame) signal {
-		value := e.expr(f)
+		value := of(f)
 		if !f.m.present(at, value) {
 			return f.none()
 		}
@@ -161,13 +161,14 @@ func (s scope) hold(e source, next thenValue) step {
 func (s scope) equal(a, b source, next then) step {
 	s.c.vocabulary.AddTexts(opaque.Equal, a.constants...)
 	s.c.vocabulary.AddTexts(opaque.Equal, b.constants...)
+	left, right := a.expr, b.expr
 	at, following := s.site(Asked, a.from, b.from), next(s)
 	return func(f *frame) signal {
-		x := a.expr(f)
+		x := left(f)
 		if x.IsNone() {
 			return f.none()
 		}
-		if f.m.ask(at, opaque.Equal, x, b.expr(f)) != opaque.Yes {
+		if f.m.ask(at, opaque.Equal, x, right(f)) != opaque.Yes {
 			return f.none()
 		}
 		return following(f)
@@ -177,9 +178,9 @@ func (s scope) equal(a, b source, next then) step {
 // matchArray compiles an array with open variables.
 func (s scope) matchArray(pattern *ast.Array, e source, next then) step {
 	slot, length := s.temporary(), opaque.Constant(ast.InternedTerm(pattern.Len()))
-	at, following := s.site(Asked, e.from), s.matchElements(pattern, slot, 0, e.from, next)
+	of, at, following := e.expr, s.site(Asked, e.from), s.matchElements(pattern, slot, 0, e.from, next)
 	return func(f *frame) signal {
-		value := e.expr(f)
+		value := of(f)
 		if f.m.ask(at, opaque.HasLength, value, length) != opaque.Yes {
 			return f.none()
 		}
@@ -203,14 +204,14 @@ func (s scope) matchElements(pattern *ast.Array, slot, i int, whole origin, next
 // matchObject compiles an object with open variables, of which none is in a key.
 func (s scope) matchObject(pattern ast.Object, e source, next then) step {
 	slot, at := s.temporary(), s.site(Whole, e.from)
-	following := s.matchFields(pattern, pattern.Keys(), slot, e.from, next)
+	of, length, following := e.expr, pattern.Len(), s.matchFields(pattern, pattern.Keys(), slot, e.from, next)
 	return func(f *frame) signal {
-		value := e.expr(f)
+		value := of(f)
 		content := f.m.force(at, value)
 		if content == nil {
 			return f.none()
 		}
-		if o, ok := content.Value.(ast.Object); !ok || o.Len() != pattern.Len() {
+		if o, ok := content.Value.(ast.Object); !ok || o.Len() != length {
 			return more
 		}
 		f.vars[slot] = value
@@ -225,7 +226,7 @@ func (s scope) matchFields(pattern ast.Object, keys []*ast.Term, slot int, whole
 	if !isConstant(keys[0]) {
 		s.unsupported("an object with open variables, and one as a key")
 	}
-	key := opaque.Constant(keys[0])
+	key := opaque.Constant(opaque.Placeless(keys[0]))
 	at, from := s.derive(opaque.GetKey, whole, s.originOf(keys[0]))
 	return s.hold(source{from: from, expr: func(f *frame) opaque.Value {
 		return f.m.derive(at, opaque.GetKey, f.vars[slot], key)

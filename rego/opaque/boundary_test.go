@@ -63,6 +63,7 @@ func TestWhatGivesTerms(t *testing.T) {
 		"Document.At",      // is asked by this package, and has the whole input
 		"Evaluation.Force", // writes it down
 		"Get",              // is given the collection
+		"Placeless",        // is given the term
 		"Value.Known",      // has nothing of an opaque value
 	}
 	if got := givingTerms(t); !slices.Equal(got, want) {

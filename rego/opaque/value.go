@@ -17,6 +17,23 @@ var computed = &derivation{}
 // Constant returns a value that stands in the program or in its data. A nil term is no value.
 func Constant(t *ast.Term) Value { return Value{term: t} }
 
+// Placeless returns a term that keeps nothing of the text of a policy: a copy, if it stands there. The parser of OPA
+// allocates terms in blocks, of which one in use keeps all. A constant is made placeless once, when the policy is
+// compiled, since questions know it by its address.
+func Placeless(t *ast.Term) *ast.Term {
+	if t == nil || t.Location == nil {
+		return t
+	}
+	t = t.Copy()
+	ast.WalkTerms(t, func(t *ast.Term) bool {
+		if t.Location != nil {
+			t.Location = nil
+		}
+		return false
+	})
+	return t
+}
+
 // Computed returns a value that an evaluation has made of known ones. A nil term is no value.
 func Computed(t *ast.Term) Value {
 	if t == nil {

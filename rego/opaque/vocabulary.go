@@ -90,7 +90,11 @@ func (v *Vocabulary) path(keys []*ast.Term) *derivation {
 		text = appendTerm(text, k)
 	}
 	return known(v, v.paths, string(text), func() (*derivation, bool) {
-		return v.add(&derivation{path: &Path{Keys: keys}})
+		own := make([]*ast.Term, len(keys))
+		for i, k := range keys {
+			own[i] = Placeless(k)
+		}
+		return v.add(&derivation{path: &Path{Keys: own}})
 	})
 }
 
