@@ -65,8 +65,9 @@ func nameOf(w Write) string {
 type StoreGuardConfig struct {
 	// Store is watched, and takes the changes. Required.
 	Store Store
-	// Location is the one whose nodes speak for the whole project. Those of another location count
-	// for changes in it: who has the user of Redis of some sidecars reports what they like. Required.
+	// Location has the nodes whose reports count for the whole project. Reports of the nodes of another
+	// location count for changes in that one: anyone with the Redis user of its sidecars can report
+	// anything. Required.
 	Location authz.Location
 	// Authenticated says that it is known who calls. Without it everybody may everything, and counts
 	// as an owner.
@@ -115,8 +116,8 @@ func NewStoreGuard(c StoreGuardConfig) (*StoreGuard, error) {
 	return g, g.measure()
 }
 
-// projectOf returns what is known of a project, and has the nodes and the bindings of some of its
-// locations read from now on. The caller holds mu, or nobody else has the guard yet.
+// projectOf returns what is known of a project, and has nodes and bindings of these locations read
+// from now on. The caller holds mu, or nobody else has the guard yet.
 func (g *StoreGuard) projectOf(id string, locations ...authz.Location) *guardedProject {
 	p := g.projects[id]
 	if p == nil {
@@ -185,20 +186,25 @@ func (g *StoreGuard) look(ctx context.Context, project string) error {
 	if err != nil {
 		return err
 	}
-	if read := g.note(project, locations, stored); !read {
+	return g.note(ctx, project, stored)
+}
+
+// note notes the watermark that the store has of a project, and reads who owns the project, if that may be new.
+func (g *StoreGuard) note(ctx context.Context, project string, stored int64) error {
+	if !g.compare(project, stored) {
 		return nil
 	}
 	return g.readOwners(ctx, project, stored)
 }
 
-// note notes the watermark that the store has of a project, and logs when that has gone back, or has not any more. It
-// reports whether it has to be read who owns the project.
-func (g *StoreGuard) note(project string, locations []authz.Location, stored int64) (read bool) {
+// compare compares the watermark that the store has of a project with what is known, and logs when the store has gone
+// back, or has not any more. It reports whether it has to be read who owns the project.
+func (g *StoreGuard) compare(project string, stored int64) (read bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.projectOf(project)
 	p.known = max(p.known, stored)
-	known, before := p.highest(locations), p.wentBack
+	known, before := p.highest(slices.Collect(maps.Keys(p.reported))), p.wentBack
 	p.wentBack = stored > 0 && stored < known
 	switch {
 	case p.wentBack && !before:
@@ -273,12 +279,8 @@ func (g *StoreGuard) commit(ctx context.Context, txn Txn) (int64, error) {
 // raised notes that a Txn has raised the watermark, and reads who owns the project now: the store
 // may lose this Txn in the next moment.
 func (g *StoreGuard) raised(ctx context.Context, project string, sequence int64) {
-	g.mu.Lock()
-	p := g.projectOf(project)
-	p.known = max(p.known, sequence)
-	g.mu.Unlock()
-	if err := g.look(ctx, project); err != nil {
-		g.config.Logger.DebugContext(ctx, "the watermark of the store could not be read", "project", project, "error", err)
+	if err := g.note(ctx, project, sequence); err != nil {
+		g.config.Logger.DebugContext(ctx, "the owners could not be read", "project", project, "error", err)
 	}
 }
 

@@ -32,8 +32,8 @@ type Cursor struct {
 type Head struct {
 	// Cursor is the last change of the location.
 	Cursor
-	// Watermark is that of the project: the number of its last change, apart from those of
-	// operations and experiments. It is 0 if the store has none.
+	// Watermark is the project's: the number of its last change, changes of operations and
+	// experiments not counted. It is 0 if the store has no watermark.
 	Watermark int64
 	// Ahead is the number of nodes of the location, with the one that asks, that have reported a
 	// higher watermark. Unless the store is empty, it has gone back then.

@@ -61,16 +61,25 @@ func (i *interpreter) unpack() (err error) {
 	if err != nil {
 		return fmt.Errorf("reading the modules again: %w", err)
 	}
-	compiler := compile.New(ctx)
-	if compiler.Compile(modules); compiler.Failed() {
-		return fmt.Errorf("compiling the modules again: %w", compile.NewError(compile.ProblemsOf(compiler.Errors)))
+	compiler, err := recompiled(ctx, modules)
+	if err != nil {
+		return fmt.Errorf("compiling the modules again: %w", err)
 	}
-	compile.Release(compiler)
 	i.compiler.Store(compiler)
 	if i.unpacked != nil {
 		i.unpacked()
 	}
 	return nil
+}
+
+// recompiled compiles modules of a program, or others in their place, for evaluations by OPA alone.
+func recompiled(ctx context.Context, modules map[string]*ast.Module) (*ast.Compiler, error) {
+	compiler := compile.New(ctx)
+	if compiler.Compile(modules); compiler.Failed() {
+		return nil, compile.NewError(compile.ProblemsOf(compiler.Errors))
+	}
+	compile.Release(compiler)
+	return compiler, nil
 }
 
 // largestPacked is how long the modules of a packed program are, in bytes. To compile as much takes some 50 ms, for

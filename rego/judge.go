@@ -23,7 +23,7 @@ type Judge struct {
 func (p *Program) NewJudge(ctx context.Context, half *change.Half) (*Judge, error) {
 	of := *p
 	if half.Modules != nil {
-		compiled, err := p.recompiled(ctx, half.Modules)
+		compiled, err := p.withModules(ctx, half.Modules)
 		if ctx.Err() != nil {
 			return nil, compile.Ended(ctx)
 		}
@@ -37,18 +37,16 @@ func (p *Program) NewJudge(ctx context.Context, half *change.Half) (*Judge, erro
 	return &Judge{program: &of, overlay: overlay, watch: change.NewWatch(half.Targets)}, nil
 }
 
-// recompiled returns the program with other modules, for evaluations by OPA alone.
-func (p *Program) recompiled(ctx context.Context, modules map[string]*ast.Module) (*Program, error) {
-	compiler := compile.New(ctx)
-	compiler.Compile(modules)
-	if compiler.Failed() {
-		return nil, compile.NewError(compile.ProblemsOf(compiler.Errors))
+// withModules returns the program with other modules, for evaluations by OPA alone.
+func (p *Program) withModules(ctx context.Context, modules map[string]*ast.Module) (*Program, error) {
+	compiler, err := recompiled(ctx, modules)
+	if err != nil {
+		return nil, err
 	}
 	out := &Program{interpreter: interpreterOf(compiler, nil), store: p.store, txn: p.txn, queries: make(map[string]query, len(p.queries))}
 	for path, q := range p.queries {
 		out.queries[path] = query{path: path, body: q.body, ref: q.ref, reach: q.reach}
 	}
-	compile.Release(compiler)
 	return out, nil
 }
 

@@ -237,7 +237,7 @@ func (s *Store) Nodes(ctx context.Context, location authz.Location) ([]admin.Nod
 	return out, err
 }
 
-// reports returns those of a location's nodes that are not dropped yet.
+// reports returns the reports of a location's nodes, without outdated ones.
 func (p *project) reports(location authz.Location, now time.Time) (out []admin.NodeReport) {
 	if p.nodes == nil {
 		return nil

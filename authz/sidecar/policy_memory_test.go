@@ -93,19 +93,7 @@ func BenchmarkMemory(b *testing.B) {
 
 func benchmarkMemory(b *testing.B, policy func(testing.TB, authz.PolicyName, int) *adminpb.Policy) {
 	const policies = 20
-	stored := make(map[authz.PolicyName][]byte)
-	for i := range policies {
-		name := authz.PolicyName(fmt.Sprintf("projects/p1/locations/l1/policies/p%d", i))
-		value, err := proto.Marshal(policy(b, name, i))
-		if err != nil {
-			b.Fatal(err)
-		}
-		stored[name] = value
-	}
-	s, err := New(Config{Feed: nobody{}, Scope: authz.Scope{Location: "projects/p1/locations/l1"}, Node: "n"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s, stored := storing(b, policies, policy)
 	for b.Loop() {
 		before := live()
 		snap := s.with(b.Context(), &snapshot{}, decoded(b, stored))
@@ -121,6 +109,25 @@ func benchmarkMemory(b *testing.B, policy func(testing.TB, authz.PolicyName, int
 	for _, value := range stored {
 		b.ReportMetric(float64(len(value)), "stored-B/policy")
 	}
+}
+
+// storing returns a sidecar that follows nothing, and the records of some policies.
+func storing(t testing.TB, policies int, policy func(testing.TB, authz.PolicyName, int) *adminpb.Policy) (*Sidecar, map[authz.PolicyName][]byte) {
+	t.Helper()
+	stored := make(map[authz.PolicyName][]byte)
+	for i := range policies {
+		name := authz.PolicyName(fmt.Sprintf("projects/p1/locations/l1/policies/p%d", i))
+		value, err := proto.Marshal(policy(t, name, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored[name] = value
+	}
+	s, err := New(Config{Feed: nobody{}, Scope: authz.Scope{Location: "projects/p1/locations/l1"}, Node: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, stored
 }
 
 // decoded is an update as a store makes it.
@@ -149,19 +156,10 @@ func live() int64 {
 // TestMemoryOfAPolicy: a policy that is mostly rules takes at most 20 times of what it is in the store.
 func TestMemoryOfAPolicy(t *testing.T) {
 	const policies = 10
-	stored := make(map[authz.PolicyName][]byte)
+	s, stored := storing(t, policies, routing)
 	size := int64(0)
-	for i := range policies {
-		name := authz.PolicyName(fmt.Sprintf("projects/p1/locations/l1/policies/p%d", i))
-		value, err := proto.Marshal(routing(t, name, i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		stored[name], size = value, size+int64(len(value))
-	}
-	s, err := New(Config{Feed: nobody{}, Scope: authz.Scope{Location: "projects/p1/locations/l1"}, Node: "n"})
-	if err != nil {
-		t.Fatal(err)
+	for _, value := range stored {
+		size += int64(len(value))
 	}
 	before := live()
 	snap := s.with(t.Context(), &snapshot{}, decoded(t, stored))

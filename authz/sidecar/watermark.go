@@ -7,8 +7,8 @@ import (
 	"understudy/authz"
 )
 
-// The watermark of a project is the number of its last change, apart from those of operations and
-// experiments. It never goes back, unless the store does: it was restored from a copy, or a replica
+// The watermark of a project is the number of its last change, changes of operations and experiments
+// not counted. It never goes back, unless the store does: it was restored from a copy, or a replica
 // that lagged has become primary. So each node remembers the highest that it has seen, also in the
 // snapshot file, and reports it: a server of the admin API, which may have started since, takes
 // changes of owners only as long as the store's is lower. A sidecar that has no snapshot file learns
@@ -22,7 +22,7 @@ type watermarks struct {
 	// stored is what the store said last, and ahead how many other nodes know a higher one.
 	stored int64
 	ahead  int
-	// saved is that of the snapshot file, and savedAt when it was written with it.
+	// saved is what the snapshot file has, and savedAt when it was written with it.
 	saved   int64
 	savedAt time.Time
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/rsa"
 	"encoding/json"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -33,16 +32,7 @@ func (s signer) call(method, path, body string) (int, string) {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	signaturetest.Request{Version: "1.3", User: s.name, Method: method, Path: r.URL.Path, Body: body, At: time.Now(), APIVersion: "1"}.Sign(r.Header, s.key)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return response.StatusCode, string(content)
+	return answerOf(s, r)
 }
 
 // must is call of what has this status.

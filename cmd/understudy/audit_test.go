@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -101,18 +100,10 @@ func (a *auditing) send(method, path, body string) (int, map[string]any) {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	request.Header.Set("Traceparent", traceparent)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		a.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		a.Fatal(err)
-	}
+	code, content := answerOf(a, request)
 	var answer map[string]any
-	_ = json.Unmarshal(content, &answer)
-	return response.StatusCode, answer
+	_ = json.Unmarshal([]byte(content), &answer)
+	return code, answer
 }
 
 // text is that of a field of an answer.

@@ -165,16 +165,14 @@ func (h *healthPort) readiness() readiness {
 		Ready: true, Version: version, Location: h.config.Location, Bound: h.bound,
 		StoreFileError: h.storeCertificates.Problem(),
 	}
-	wentBack := h.authz != nil && h.authz.sidecar.Status().WentBack
+	wentBack := false
 	if h.admin != nil {
 		r.RevokedFileError = h.admin.revoked.Problem()
-		wentBack = wentBack || h.admin.guard.WentBack()
-	}
-	if wentBack {
-		r.StoreWentBack = "The store has gone back: it has lost its last changes. " + authz.WentBackHelp + "."
+		wentBack = h.admin.guard.WentBack()
 	}
 	if h.authz != nil {
 		status := h.authz.sidecar.Status()
+		wentBack = wentBack || status.WentBack
 		r.Observing = h.config.observe
 		r.Node, r.Sequence, r.Policies = h.config.node, status.Sequence, status.Policies
 		r.setStore(status)
@@ -187,6 +185,9 @@ func (h *healthPort) readiness() readiness {
 		case !closed(h.authz.listening):
 			r.Ready, r.Reason = false, "the port for Envoy is about to be opened"
 		}
+	}
+	if wentBack {
+		r.StoreWentBack = "The store has gone back: it has lost its last changes. " + authz.WentBackHelp + "."
 	}
 	if h.draining.Load() {
 		r.Ready, r.Reason = false, "shutting down"

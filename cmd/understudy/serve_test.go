@@ -167,6 +167,12 @@ func (r *running) call(t testing.TB, server, method, path, body string) (int, st
 	if err != nil {
 		t.Fatal(err)
 	}
+	return answerOf(t, request)
+}
+
+// answerOf makes a call and returns status and body.
+func answerOf(t testing.TB, request *http.Request) (int, string) {
+	t.Helper()
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -54,16 +53,7 @@ func (s staff) call(r *running, who, method, path, body string) (code int, answe
 		s.t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+s.tokens[who])
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return response.StatusCode, string(content)
+	return answerOf(s.t, request)
 }
 
 // create creates a policy as somebody, and expects an answer.

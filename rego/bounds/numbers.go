@@ -59,20 +59,18 @@ func exponent(number string) (n int) {
 // exponent count ten times: to write 1e-9000 takes longer than to write an integer.
 func digits(operands []*ast.Term) (n int) {
 	for _, o := range operands {
-		text := ""
+		text, isText := "", false
 		switch v := o.Value.(type) {
 		case ast.Number:
 			text = string(v)
 		case ast.String:
-			text = string(v)
+			text, isText = string(v), true
 		}
 		d := Digits(text)
-		if _, isText := o.Value.(ast.String); isText && d > 0 && !isNumber(text) {
-			continue // it is an error for OPA, whatever its length
+		if d == 0 || isText && !isNumber(text) {
+			continue // a text that is no number is an error for OPA, whatever its length
 		}
-		if d > 0 {
-			n = max(n, d+9*(d-len(text)))
-		}
+		n = max(n, d+9*(d-len(text)))
 	}
 	return n
 }
