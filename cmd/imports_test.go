@@ -62,7 +62,7 @@ var graph = map[string][]string{
 	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"},                                              // content for the numbers that a policy keeps
 	"cmd/understudy/scripts":       {},                                                                                       // tests of the binary by scripts
 	"cmd/understudy/storage": {
-		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", "authz/sidecar", // authz/sidecar for the file of the last policies
+		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", "authz/background", "authz/sidecar", // authz/sidecar for the file of the last policies
 		"cmd/understudy/command", "cmd/understudy/terminal",
 		"cmd/understudy/port", // the files of certificates of both sides of TLS are read alike
 	},

@@ -97,13 +97,15 @@ func (s *Store) LoadFunctions(ctx context.Context) error {
 	return call(ctx, "loading the functions", s.loadWhereMissing)
 }
 
-// loadWhereMissing asks each primary: a replica gets functions from its primary, but a
-// cluster passes them on to no other one.
-func (s *Store) loadWhereMissing(ctx context.Context) error {
+func (s *Store) loadWhereMissing(ctx context.Context) error { return s.eachPrimary(ctx, library.load) }
+
+// eachPrimary calls f for each primary, for those of a cluster at once: a replica gets functions
+// from its primary, but a cluster passes them on to no other one.
+func (s *Store) eachPrimary(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
 	if cluster, ok := s.short.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return library.load(ctx, node) })
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return f(ctx, node) })
 	}
-	return library.load(ctx, s.short)
+	return f(ctx, s.short)
 }
 
 // load loads the library if the server does not have it: a load is a write, which goes to

@@ -27,6 +27,8 @@ var (
 
 // Heartbeat implements authz.Feed.
 func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Head, error) {
+	node = proto.CloneOf(node)
+	node.FunctionLibrary = library.name
 	report, err := proto.Marshal(node)
 	if err != nil {
 		return authz.Head{}, fmt.Errorf("encoding %s: %w", node.Name, err)

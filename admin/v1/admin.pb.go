@@ -2069,9 +2069,12 @@ type Node struct {
 	// the number of its last change, apart from those of operations and
 	// experiments. If that of the store is lower, the store has gone back to older
 	// data.
-	Watermark     int64 `protobuf:"varint,10,opt,name=watermark,proto3" json:"watermark,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Watermark int64 `protobuf:"varint,10,opt,name=watermark,proto3" json:"watermark,omitempty"`
+	// Output only. The library of functions that the node calls, if the store is
+	// Redis. Each version of the program whose functions differ has its own.
+	FunctionLibrary string `protobuf:"bytes,11,opt,name=function_library,json=functionLibrary,proto3" json:"function_library,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
@@ -2172,6 +2175,13 @@ func (x *Node) GetWatermark() int64 {
 		return x.Watermark
 	}
 	return 0
+}
+
+func (x *Node) GetFunctionLibrary() string {
+	if x != nil {
+		return x.FunctionLibrary
+	}
+	return ""
 }
 
 // Request for `GetPolicy`.
@@ -8681,7 +8691,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"updateTime\x12]\n" +
 	"\x13commit_requirements\x18\x05 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\x12commitRequirements\x125\n" +
 	"\x14next_location_editor\x18\x06 \x01(\tB\x03\xe0A\x03R\x12nextLocationEditor:`\xeaA]\n" +
-	"\x1aunderstudy.internal/Config\x12.projects/{project}/locations/{location}/config*\aconfigs2\x06config\"\xe5\x04\n" +
+	"\x1aunderstudy.internal/Config\x12.projects/{project}/locations/{location}/config*\aconfigs2\x06config\"\x95\x05\n" +
 	"\x04Node\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12>\n" +
 	"\bpolicies\x18\x02 \x03(\tB\"\xe0A\x03\xfaA\x1c\n" +
@@ -8696,7 +8706,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x1aunderstudy.internal/PolicyR\rdefaultPolicy\x12(\n" +
 	"\rdefault_allow\x18\t \x01(\bB\x03\xe0A\x03R\fdefaultAllow\x12!\n" +
 	"\twatermark\x18\n" +
-	" \x01(\x03B\x03\xe0A\x03R\twatermark:`\xeaA]\n" +
+	" \x01(\x03B\x03\xe0A\x03R\twatermark\x12.\n" +
+	"\x10function_library\x18\v \x01(\tB\x03\xe0A\x03R\x0ffunctionLibrary:`\xeaA]\n" +
 	"\x18understudy.internal/Node\x124projects/{project}/locations/{location}/nodes/{node}*\x05nodes2\x04node\"J\n" +
 	"\x10GetPolicyRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\n" +

@@ -102,6 +102,7 @@ func (p *adminPort) serve(ctx, _ context.Context, g *lifecycle.Group) {
 	// Who stores policies asks whether they are kept; the user of a sidecar may not.
 	g.Go("store", func() error { storage.WarnOfRisks(ctx, p.store, p.log); return nil })
 	g.Go("functions", func() error { storage.KeepFunctions(ctx, p.store, p.log); return nil })
+	g.Go("libraries", func() error { storage.WarnOfLibraries(ctx, p.store, p.log); return nil })
 	g.Go("store guard", func() error { return p.guard.Watch(ctx) })
 	g.Go("admin", func() error { return serveHTTP(p.http, p.listeners["admin"]) })
 	if p.authentication != nil {

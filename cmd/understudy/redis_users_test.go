@@ -73,6 +73,17 @@ func TestASidecarWaitsForTheControlPlane(t *testing.T) {
 	r.awaitReadiness(t, "the functions again", func(ready readiness) bool { return ready.StoreError == "" })
 }
 
+// TestALibraryThatNoNodeCalls is named by the control plane, with the command that removes it.
+func TestALibraryThatNoNodeCalls(t *testing.T) {
+	t.Parallel()
+	redis, log := startRedisWithUsers(t), &logtest.Buffer{}
+	sendToRedis(t, redis, `FUNCTION LOAD "#!lua name=understudy_000000000000\nredis.register_function('understudy_000000000000_read', function() return 1 end)"`)
+	startServerWithLog(t, log, controlOf(t, redis))
+	testkit.Await(t, "the log names the command", func() bool {
+		return strings.Contains(log.String(), "FUNCTION DELETE understudy_000000000000")
+	}, func() any { return log })
+}
+
 // startRedisWithUsers starts a Redis with the users that are shipped, and with the default
 // user for the test.
 func startRedisWithUsers(t *testing.T) *storetest.RedisServer {

@@ -6,10 +6,15 @@ import (
 	"time"
 
 	"understudy/admin/redisstore"
+	"understudy/authz/background"
 )
 
-// functionsEvery is the time between two looks at the primaries.
-const functionsEvery = 5 * time.Second
+// functionsEvery is the time between two looks whether each primary has the functions, and
+// librariesEvery that between two looks for libraries that no node calls.
+const (
+	functionsEvery = 5 * time.Second
+	librariesEvery = time.Hour
+)
 
 // KeepFunctions loads the functions of a Redis on each primary that does not have them, until
 // ctx is done. Sidecars wait for that: at the first start, after an upgrade, and where a
@@ -19,8 +24,6 @@ func KeepFunctions(ctx context.Context, st Store, logger *slog.Logger) {
 	if !ok {
 		return
 	}
-	ticker := time.NewTicker(functionsEvery)
-	defer ticker.Stop()
 	for failed, named := false, false; ; {
 		err := remote.LoadFunctions(ctx)
 		if err == nil && !named {
@@ -31,10 +34,34 @@ func KeepFunctions(ctx context.Context, st Store, logger *slog.Logger) {
 			logger.Warn("the functions of this version cannot be loaded into Redis, and sidecars that need them wait; this is tried again", "error", err)
 		}
 		failed = err != nil
-		select {
-		case <-ctx.Done():
+		if !background.Sleep(ctx, functionsEvery) {
 			return
-		case <-ticker.C:
+		}
+	}
+}
+
+// WarnOfLibraries warns of each library of another version that no node calls any more, with the
+// command that removes it, until ctx is done: everybody who may call functions of Redis can still
+// call those of a version that has a fault.
+func WarnOfLibraries(ctx context.Context, st Store, logger *slog.Logger) {
+	remote, ok := st.(*redisstore.Store)
+	if !ok {
+		return
+	}
+	for warned := map[string]bool{}; ; {
+		unused, err := remote.UnusedLibraries(ctx)
+		if err != nil && ctx.Err() == nil {
+			logger.Warn("cannot tell which libraries of other versions are needed; this is tried again in an hour", "error", err)
+		}
+		for _, name := range unused {
+			if !warned[name] {
+				logger.Warn("Redis has functions of another version that no node calls; unless nodes use another database of this Redis, remove them",
+					"library", name, "command", "FUNCTION DELETE "+name)
+			}
+			warned[name] = true
+		}
+		if !background.Sleep(ctx, librariesEvery) {
+			return
 		}
 	}
 }
