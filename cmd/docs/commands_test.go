@@ -25,6 +25,7 @@ func TestCommands(t *testing.T) {
 		t.Run(d.path, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t, folder)
+			s.moveApart()
 			if prepare, found := prepared[d.path]; found {
 				prepare(s)
 			}

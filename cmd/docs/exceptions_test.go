@@ -201,11 +201,9 @@ func after(paths ...string) func(*session) {
 	}
 }
 
-// giveCertificates makes an authority with a certificate for servers and one for Envoy, in a
-// folder of the session's own: documents about credentials write files of the same names.
+// giveCertificates makes an authority with a certificate for servers and one for Envoy.
 func giveCertificates(s *session) {
 	s.Helper()
-	s.moveApart()
 	ca := certtest.NewAuthority(s, s.folder, "ca")
 	s.mustRun("mv ca.pem ca.crt")
 	ca.Issue(s, "tls", 1, time.Hour, x509.ExtKeyUsageServerAuth)

@@ -109,7 +109,7 @@ func endWithTests(t *testing.T, group int) (release func()) {
 // that files which the commands write are in no other session's way.
 func (s *session) moveApart() {
 	s.Helper()
-	s.mustRun(`mkdir "$OWN/apart" && ln -s "$PWD"/* "$OWN/apart/" && cd "$OWN/apart"`)
+	s.mustRun(`mkdir "$OWN/apart" && ln -s "$PWD"/* "$PWD"/.[a-z]* "$OWN/apart/" && cd "$OWN/apart"`)
 	s.folder = filepath.Join(s.own, "apart")
 }
 
