@@ -4403,7 +4403,8 @@ type ListNodesRequest struct {
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Optional. An AIP-160 filter over `name`, `policies`, `applied_sequence`,
 	// `create_time`, `heartbeat_time`, `error`, `observing`, `default_policy`,
-	// `default_allow` and `watermark`. A word alone searches `name`.
+	// `default_allow`, `watermark` and `function_library`. A word alone searches
+	// `name`.
 	// Example: `policies:"projects/p/locations/l/policies/shop" AND NOT error:*`
 	Filter        string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
