@@ -41,7 +41,8 @@ const (
 
 // Unknown bounds what a server spends on callers that are not known. A call begins as one of
 // somebody unknown, whatever its path is, and has a slot among few; so have connections, and what
-// has come on them and is no call yet. Where there is no more, the oldest ends, of the address that
+// has come on them and is no call yet. New connections are let in at a bounded rate, unless a caller
+// of their address was known lately. Where there is no more, the oldest ends, of the address that
 // has the most. [access.Known] takes a call and its connection out of these bounds: where nobody
 // calls it they stay within, so that no path can be left out.
 //
@@ -51,6 +52,7 @@ const (
 type Unknown struct {
 	calls, connections, bytes *slots
 	turns                     turns
+	arrivals                  *arrivals
 }
 
 // NewUnknown makes the bounds of a port, with its metrics.
@@ -60,6 +62,7 @@ func NewUnknown(port string, provider metric.MeterProvider) (*Unknown, error) {
 		connections: newSlots(unknownConnections, unknownConnectionsOfAddress),
 		bytes:       newSlots(unknownBytes, unknownBytesOfAddress),
 		turns:       make(turns, 1),
+		arrivals:    newArrivals(),
 	}
 	if err := u.observe(port, provider.Meter("understudy/port")); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
@@ -70,7 +73,7 @@ func NewUnknown(port string, provider metric.MeterProvider) (*Unknown, error) {
 // observe makes the metrics.
 func (u *Unknown) observe(port string, meter metric.Meter) error {
 	taken, err := meter.Int64ObservableGauge("understudy.unknown_callers",
-		metric.WithDescription("What callers have that are not known, by port and kind: calls, connections, and bytes that are no call yet."))
+		metric.WithDescription("What callers have that are not known, by port and kind: calls, connections, bytes that are no call yet, and connections that are waiting to be let in."))
 	if err != nil {
 		return err
 	}
@@ -80,7 +83,9 @@ func (u *Unknown) observe(port string, meter metric.Meter) error {
 		return err
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for kind, p := range map[string]*slots{"calls": u.calls, "connections": u.connections, "bytes": u.bytes} {
+		for kind, p := range map[string]interface{ numbers() (int, int64) }{
+			"calls": u.calls, "connections": u.connections, "bytes": u.bytes, "waiting": u.arrivals,
+		} {
 			labels := metric.WithAttributes(attribute.String("port", port), attribute.String("kind", kind))
 			nowTaken, nowLost := p.numbers()
 			o.ObserveInt64(taken, int64(nowTaken), labels)
@@ -108,7 +113,7 @@ func (u *Unknown) Bound(s *http.Server, l net.Listener) net.Listener {
 	}
 	s.HTTP2.MaxConcurrentStreams = maxStreams
 	s.HTTP2.MaxReadFrameSize, s.HTTP2.MaxReceiveBufferPerStream = maxFrame, maxUnread
-	return unknownListener{l, u}
+	return newUnknownListener(l, u)
 }
 
 // handler bounds the calls of next.

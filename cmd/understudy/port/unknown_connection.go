@@ -3,35 +3,89 @@ package port
 import (
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// unknownListener accepts connections on which nobody is known.
+// unknownListener accepts connections on which nobody is known, at the rate of their arrivals.
 type unknownListener struct {
 	net.Listener
 	unknown *Unknown
+	// receives begins with the first Accept.
+	receives sync.Once
+	// failed has what went wrong on the listener, once for each time that somebody accepts.
+	failed chan error
+	closed chan struct{}
+	closes sync.Once
+}
+
+func newUnknownListener(l net.Listener, u *Unknown) *unknownListener {
+	return &unknownListener{Listener: l, unknown: u, failed: make(chan error), closed: make(chan struct{})}
 }
 
 // Accept implements net.Listener.
-func (l unknownListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+func (l *unknownListener) Accept() (net.Conn, error) {
+	l.receives.Do(func() { go l.receive() })
+	for {
+		conn, wait := l.unknown.arrivals.next()
+		if conn != nil {
+			return l.enter(conn), nil
+		}
+		var later <-chan time.Time
+		if wait > 0 {
+			later = time.After(wait)
+		}
+		select {
+		case <-l.unknown.arrivals.changed:
+		case <-later:
+		case err := <-l.failed:
+			return nil, err
+		case <-l.closed:
+			return nil, net.ErrClosed
+		}
 	}
+}
+
+// receive takes connections from the system as they come, until the listener is closed.
+func (l *unknownListener) receive() {
+	defer l.unknown.arrivals.close()
+	for {
+		conn, err := l.Listener.Accept()
+		if err == nil {
+			l.unknown.arrivals.add(conn)
+			continue
+		}
+		select {
+		case l.failed <- err:
+		case <-l.closed:
+			return
+		}
+	}
+}
+
+// Close implements net.Listener.
+func (l *unknownListener) Close() error {
+	l.closes.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// enter gives a connection its slots.
+func (l *unknownListener) enter(conn net.Conn) net.Conn {
 	c := &unknownConnection{Conn: conn, unknown: l.unknown, over: make(chan struct{})}
-	of := addressOf(conn.RemoteAddr().String())
+	c.of = addressOf(conn.RemoteAddr().String())
 	end := func() { _ = c.Close() }
-	c.bytes = l.unknown.bytes.enter(of, 0, end)
-	c.slot = l.unknown.connections.enter(of, 1, end)
-	return c, nil
+	c.bytes = l.unknown.bytes.enter(c.of, 0, end)
+	c.slot = l.unknown.connections.enter(c.of, 1, end)
+	return c
 }
 
 // unknownConnection is a connection on which nobody is known, and perhaps somebody was later.
 type unknownConnection struct {
 	net.Conn
 	unknown *Unknown
+	of      netip.Prefix
 	// slot is that of the connection, and bytes that of what has come on it since its last call.
 	slot, bytes *slot
 	known       atomic.Bool
@@ -95,6 +149,7 @@ func (c *unknownConnection) called() {
 func (c *unknownConnection) becomesKnown() {
 	if c.known.CompareAndSwap(false, true) {
 		c.leave()
+		c.unknown.arrivals.becomesKnown(c.of)
 	}
 }
 
