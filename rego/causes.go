@@ -22,6 +22,7 @@ const (
 	CauseClockWhole = evaluator.ClockWhole
 	CauseRead       = evaluator.Read
 	CauseNumbers    = evaluator.Numbers
+	CauseLeft       = evaluator.Left
 	CauseImpure     = evaluator.Impure
 	// CauseInterpreted is that of forms that are left to OPA.
 	CauseInterpreted = evaluator.Interpreted

@@ -83,6 +83,7 @@ func TestCausesSayWhatIsLearned(t *testing.T) {
 		`allow if input.x in ["a", "b"]`:                             {"2 asked input.x"},
 		`allow if input.x in data.public`:                            {"2 asked input.x"},
 		`allow if input.x in {"a", "b"}`:                             {"2 asked input.x"},
+		`allow if input.x in {"a", input.y}`:                         {"2 asked input.x", "2 asked input.y", "2 left input.y"},
 		`allow := input.x`:                                           {"2 whole input.x"},
 		`allow if {"a", input.x} == {"b"}`:                           {"2 whole input.x"},
 		`allow if json.marshal(input.x) == "1"`:                      {"2 whole input.x"},

@@ -49,6 +49,9 @@ func (s scope) member(t *ast.Term, elements []*ast.Term, output *ast.Term, next 
 	}
 	v, isVar := t.Value.(ast.Var)
 	m.indexed = isVar && !s.bound[v].enumerated && len(m.constants) > 0 && output == nil
+	if m.indexed {
+		m.at.notes = append(m.at.notes, note{kind: Left, of: s.originsOf(elements), text: s.text()})
+	}
 	if output != nil {
 		return s.match(output, source{expr: m.truth, from: computed}, next)
 	}

@@ -31,6 +31,8 @@ const (
 	// Numbers means: a function or a key depends on the value. If that has a number which is not in its usual
 	// form, such as 1.0, OPA's interpreter may have to decide the request.
 	Numbers CauseKind = "numbers"
+	// Left means: OPA's interpreter decides the request if the value is the one that is looked for.
+	Left CauseKind = "left"
 	// Impure means: a built-in has a value of its own at each call, so OPA's interpreter evaluates the path
 	// and no decision is cached.
 	Impure CauseKind = "impure"
@@ -179,8 +181,8 @@ func (c *causes) add(p *site, n note) {
 	if n.element != nil && !c.known.of(n.element).maybeSet() {
 		return
 	}
-	if n.kind == Numbers {
-		c.numbers(p, n)
+	if slices.Contains(leaving, n.kind) {
+		c.leaves(p, n)
 		return
 	}
 	all, variable, computed := c.valuesOf(n)
@@ -195,14 +197,18 @@ func (c *causes) add(p *site, n note) {
 	}
 }
 
-// numbers adds the values of a note that may have numbers in an unusual form.
-func (c *causes) numbers(p *site, n note) {
+// leaving are the kinds of notes that say why a request may be left to OPA.
+var leaving = []CauseKind{Numbers, Left}
+
+// leaves adds the values of a note that may leave a request to OPA: those that may have numbers in an unusual form,
+// or all of them.
+func (c *causes) leaves(p *site, n note) {
 	if n.argument != nil && !n.argument.varies {
 		return
 	}
 	for _, o := range n.of {
-		if f := c.known.of(o); f.opaque && !f.isText {
-			c.note(p, Numbers, cmp.Or(f.text, n.text))
+		if f := c.known.of(o); f.opaque && !(n.kind == Numbers && f.isText) {
+			c.note(p, n.kind, cmp.Or(f.text, n.text))
 		}
 	}
 }

@@ -49,11 +49,13 @@ func learned(causes []rego.Cause) (out []string) {
 	}
 	out = append(out, sentences(causes, rego.CauseClockAsked)...)
 	out = append(out, sentences(causes, rego.CauseNumbers)...)
+	out = append(out, sentences(causes, rego.CauseLeft)...)
+	out = append(out, manyQuestions(causes)...)
 	what, places := placesOf(causes, rego.CauseAsked)
 	// A value that is used whole as well, or of which a part is read, is in a sentence of its own already.
 	what = slices.DeleteFunc(what, func(w string) bool {
 		return slices.ContainsFunc(causes, func(c rego.Cause) bool {
-			return c.What == w && c.Kind != rego.CauseAsked && c.Kind != rego.CauseNumbers || c.Kind == rego.CauseRead && strings.HasPrefix(w, c.What)
+			return c.What == w && c.Kind != rego.CauseAsked && c.Kind != rego.CauseNumbers && c.Kind != rego.CauseLeft || c.Kind == rego.CauseRead && strings.HasPrefix(w, c.What)
 		})
 	})
 	if len(what) == 0 {
@@ -67,6 +69,23 @@ func learned(causes []rego.Cause) (out []string) {
 		what[i] = fmt.Sprintf("%s (%s)", w, places[w])
 	}
 	return append(out, terminal.Escape("The policy only finds out something about "+strings.Join(what, ", ")+more+": values that it cannot distinguish share a decision."))
+}
+
+// mostAsked is how many questions one evaluation may ask about a request.
+const mostAsked = 64
+
+// manyQuestions says that an evaluation may ask more questions than it has room for.
+func manyQuestions(causes []rego.Cause) []string {
+	count := 0
+	for _, c := range causes {
+		if c.Kind == rego.CauseAsked || c.Kind == rego.CauseClockAsked {
+			count++
+		}
+	}
+	if count <= mostAsked {
+		return nil
+	}
+	return []string{fmt.Sprintf("The rules ask questions in %d places. An evaluation asks at most %d: each further value is asked for whole. Place first what decides most requests.", count, mostAsked)}
 }
 
 // sentences says what the causes of one kind do, each value or built-in once with all of its
@@ -124,6 +143,8 @@ func sentence(kind rego.CauseKind, what, places string) string {
 		return fmt.Sprintf("%s is gone through in %s: an array of up to 16 elements is asked for its length, an object of up to 64 entries for its keys, and both for what the rules ask of each. Anything else is asked for whole.", what, places)
 	case rego.CauseNumbers:
 		return fmt.Sprintf("A number in %s may be written unusually, such as 1.0 or 1e2. Then %s may leave the request to OPA's interpreter, because a function or a key may tell it apart from an equal number.", what, places)
+	case rego.CauseLeft:
+		return fmt.Sprintf("If %s in %s is found, next to constants in the same set or array, the request is left to OPA's interpreter, and its decision is not cached: write a rule of its own that compares with it (==).", what, places)
 	case rego.CauseRead:
 		return fmt.Sprintf("A part of %s is asked for in %s: then all of its text counts, and each text that was not seen before is evaluated.", what, places)
 	}

@@ -19,7 +19,8 @@ import (
 )
 
 // explainCostFlags are the flags of `explain-cost`.
-// explainCostFlags: policy and metrics may come from two places, since the sidecar that decides need
+//
+// Policy and metrics may come from two places, since the sidecar that decides need
 // not be the one that serves the API.
 type explainCostFlags struct {
 	client cli.Client
@@ -49,7 +50,8 @@ What they cost is read from the metrics of one sidecar, since its start: how man
 answered from the decision cache, how many were evaluated, and the mean time of each. Why,
 the compiled policy says, with file and line: which values of a request are asked for
 whole, so that each new one is evaluated, about which it only asks a question, and what keeps
-decisions from being cached.
+decisions from being cached. An evaluation that ends with an error, such as two values of one
+rule, is made again by OPA's interpreter, and its decision is not cached either.
 
 With --replay the requests of a decision log are decided by the policy, as 'understudy replay'
 reads them, and what each of them is asked is counted: how often a question was asked, how
