@@ -85,7 +85,7 @@ every sidecar at once.
 	addGroup(root, "data", "Data apart from policies:", cli.NewData())
 	addGroup(root, "stages", "Stages, revisions and sidecars:", cli.StageCommands()...)
 	addGroup(root, "access", "Who may do what:", identity.Commands()...)
-	addGroup(root, "files", "Policies in files:", author.NewImport(), author.NewDiff(), author.NewTest(), author.NewReplay(), author.NewExplain(), author.NewExplainCost(), author.NewLock(), cli.NewPush())
+	addGroup(root, "files", "Policies in files:", author.NewInit(), author.NewImport(), author.NewDiff(), author.NewTest(), author.NewReplay(), author.NewExplain(), author.NewExplainCost(), author.NewLock(), cli.NewPush())
 	for _, extra := range extraCommands {
 		root.AddCommand(extra(root))
 	}
