@@ -21,16 +21,16 @@ const (
 // arrivals are the new connections of a port, before anything is read from them. Those of an address
 // of which a caller was known within the last hour are let in at once. The others are let in at a
 // bounded rate: the address that has waited longest since it was let in is next, and one that never
-// was comes before all of these. So nobody takes the time of others by connecting again and again.
+// was comes before all of these. So a client gains nothing by connecting again and again.
 // It is safe for concurrent use.
 type arrivals struct {
 	mu sync.Mutex
 	// known wait for Accept alone.
 	known, waiting []arrival
-	// paid is up to when the rate has been used.
-	paid time.Time
-	// letIn and knew are when an address was let in, and when a caller of it became known.
-	letIn, knew recent
+	// usedUntil is up to when the rate has been used.
+	usedUntil time.Time
+	// admitted and knownAt are when an address was let in, and when a caller of it became known.
+	admitted, knownAt recent
 	// refused is how many connections were closed because too many waited.
 	refused int64
 	// changed has a value after a connection has come.
@@ -41,8 +41,8 @@ type arrivals struct {
 type arrival struct {
 	net.Conn
 	of netip.Prefix
-	// before is when its address was let in last; zero if it never was.
-	before time.Time
+	// lastAdmitted is when its address was let in last; zero if it never was.
+	lastAdmitted time.Time
 }
 
 func newArrivals() *arrivals { return &arrivals{changed: make(chan struct{}, 1)} }
@@ -54,10 +54,10 @@ func (a *arrivals) add(conn net.Conn) {
 	defer a.mu.Unlock()
 	of := addressOf(conn.RemoteAddr().String())
 	now := time.Now()
-	if knew := a.knew.last(of); !knew.IsZero() && now.Sub(knew) < knownFor {
+	if knew := a.knownAt.last(of); !knew.IsZero() && now.Sub(knew) < knownFor {
 		a.known = append(a.known, arrival{Conn: conn, of: of})
 	} else {
-		a.waiting = append(a.waiting, arrival{conn, of, a.letIn.last(of)})
+		a.waiting = append(a.waiting, arrival{conn, of, a.admitted.last(of)})
 		a.bound()
 	}
 	select {
@@ -73,7 +73,7 @@ func (a *arrivals) bound() {
 	}
 	last := 0
 	for i, w := range a.waiting {
-		if !w.before.Before(a.waiting[last].before) {
+		if !w.lastAdmitted.Before(a.waiting[last].lastAdmitted) {
 			last = i
 		}
 	}
@@ -95,29 +95,29 @@ func (a *arrivals) next() (net.Conn, time.Duration) {
 		return nil, 0
 	}
 	now := time.Now()
-	if early := now.Add(-arrivalsAtOnce * arrivalPause); a.paid.Before(early) {
-		a.paid = early
+	if early := now.Add(-arrivalsAtOnce * arrivalPause); a.usedUntil.Before(early) {
+		a.usedUntil = early
 	}
-	if wait := a.paid.Add(arrivalPause).Sub(now); wait > 0 {
+	if wait := a.usedUntil.Add(arrivalPause).Sub(now); wait > 0 {
 		return nil, wait
 	}
-	a.paid = a.paid.Add(arrivalPause)
-	return a.letInFirst(now), 0
+	a.usedUntil = a.usedUntil.Add(arrivalPause)
+	return a.admitFirst(now), 0
 }
 
-// letInFirst needs the lock.
-func (a *arrivals) letInFirst(now time.Time) net.Conn {
+// admitFirst needs the lock.
+func (a *arrivals) admitFirst(now time.Time) net.Conn {
 	first := 0
 	for i, w := range a.waiting {
-		if w.before.Before(a.waiting[first].before) {
+		if w.lastAdmitted.Before(a.waiting[first].lastAdmitted) {
 			first = i
 		}
 	}
 	in := a.take(first)
-	a.letIn.note(in.of, now)
+	a.admitted.note(in.of, now)
 	for i := range a.waiting {
 		if a.waiting[i].of == in.of {
-			a.waiting[i].before = now
+			a.waiting[i].lastAdmitted = now
 		}
 	}
 	return in.Conn
@@ -134,7 +134,7 @@ func (a *arrivals) take(i int) arrival {
 func (a *arrivals) becomesKnown(of netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.knew.note(of, time.Now())
+	a.knownAt.note(of, time.Now())
 }
 
 // close closes what waits.

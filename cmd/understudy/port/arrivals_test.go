@@ -40,8 +40,8 @@ func comeFrom(a *arrivals, addresses ...string) (out []*arrivingFrom) {
 	return out
 }
 
-// letInNow lets in what may be let in now, and returns whose it is.
-func letInNow(a *arrivals) (out []string) {
+// admittedNow lets in what may be let in now, and returns whose it is.
+func admittedNow(a *arrivals) (out []string) {
 	for {
 		conn, _ := a.next()
 		if conn == nil {
@@ -58,18 +58,18 @@ func TestArrivalsHaveARate(t *testing.T) {
 		for i := range arrivalsWaiting {
 			comeFrom(a, fmt.Sprintf("10.0.0.%d", i))
 		}
-		if got := len(letInNow(a)); got != arrivalsAtOnce {
+		if got := len(admittedNow(a)); got != arrivalsAtOnce {
 			t.Errorf("%d are let in at once", got)
 		}
 		if _, wait := a.next(); wait != arrivalPause {
 			t.Errorf("the next one waits for %v", wait)
 		}
 		time.Sleep(10 * arrivalPause)
-		if got := len(letInNow(a)); got != 10 {
+		if got := len(admittedNow(a)); got != 10 {
 			t.Errorf("%d are let in during 10 pauses", got)
 		}
 		time.Sleep(time.Hour)
-		if got := len(letInNow(a)); got != arrivalsAtOnce {
+		if got := len(admittedNow(a)); got != arrivalsAtOnce {
 			t.Errorf("%d are let in after an hour", got)
 		}
 		if waiting, refused := a.numbers(); waiting != arrivalsWaiting-2*arrivalsAtOnce-10 || refused != 0 {
@@ -85,12 +85,12 @@ func TestTheNextArrival(t *testing.T) {
 		a := newArrivals()
 		for i := range arrivalsAtOnce {
 			comeFrom(a, fmt.Sprintf("10.0.0.%d", i))
-			letInNow(a)
+			admittedNow(a)
 			time.Sleep(time.Nanosecond)
 		}
 		comeFrom(a, "10.0.0.2", "10.0.0.1", "10.0.0.1", "10.0.1.1")
 		time.Sleep(4 * arrivalPause)
-		if got := fmt.Sprint(letInNow(a)); got != "[10.0.1.1 10.0.0.1 10.0.0.2 10.0.0.1]" {
+		if got := fmt.Sprint(admittedNow(a)); got != "[10.0.1.1 10.0.0.1 10.0.0.2 10.0.0.1]" {
 			t.Errorf("let in are %s", got)
 		}
 	})
@@ -101,7 +101,7 @@ func TestTooManyArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArrivals()
 		comeFrom(a, "10.0.0.1")
-		letInNow(a)
+		admittedNow(a)
 		again := comeFrom(a, "10.0.0.1", "10.0.0.1")
 		for i := range arrivalsWaiting - 1 {
 			comeFrom(a, fmt.Sprintf("10.1.0.%d", i))
@@ -126,10 +126,10 @@ func TestArrivalsOfKnownCallers(t *testing.T) {
 		for i := range arrivalsWaiting {
 			comeFrom(a, fmt.Sprintf("10.0.0.%d", i))
 		}
-		letInNow(a)
+		admittedNow(a)
 		a.becomesKnown(netip.MustParsePrefix("10.1.0.1/32"))
 		comeFrom(a, "10.1.0.1", "10.1.0.1", "10.1.0.2")
-		if got := fmt.Sprint(letInNow(a)); got != "[10.1.0.1 10.1.0.1]" {
+		if got := fmt.Sprint(admittedNow(a)); got != "[10.1.0.1 10.1.0.1]" {
 			t.Errorf("let in are %s", got)
 		}
 		time.Sleep(knownFor)
