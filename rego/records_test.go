@@ -194,20 +194,22 @@ func TestTheRowOfATableIsOneQuestion(t *testing.T) {
 // result, so that requests which differ in the rest are one.
 func TestCallsAreAskedAbout(t *testing.T) {
 	for condition, inputs := range map[string][3]string{ // of which the first two are alike
-		`strings.any_prefix_match(input.x, ["/a/", "/b/"])`:  {"/a/1", "/b/2", "/c/3"},
-		`strings.any_suffix_match(input.x, [".js", ".css"])`: {"1.js", "2.css", "3.html"},
-		`strings.count(input.x, "/") == 2`:                   {"/a/b", "/c/d", "/e"},
-		`strings.reverse(input.x) == "cba"`:                  {"x", "y", "abc"},
-		`indexof_n(input.x, "/") == [0]`:                     {"/a", "/b", "/c/d"},
-		`strings.split_n(input.x, "/", 2)[1] == "a"`:         {"1/a", "2/a", "3/b"},
-		`regex.find_n("^/v[0-9]+", input.x, 1)[0] == "/v1"`:  {"/v1/a", "/v1/b", "/v2/a"},
-		`regex.split("/", input.x)[1] == "a"`:                {"/a/1", "/a/2", "/b/1"},
-		`uri.parse(input.x).path == "/a"`:                    {"http://b/a", "http://c/a", "http://b/b"},
-		`semver.compare(input.x, "2.0.0") >= 0`:              {"2.1.0", "2.1.1", "1.0.0"},
-		`units.parse_bytes(input.x) > 1024`:                  {"2K", "3K", "1"},
-		`time.format(to_number(input.x)) < "2001"`:           {"1", "2", "1700000000000000000"},
-		`base64.encode(input.x) == "YQ=="`:                   {"b", "c", "a"},
-		`net.cidr_is_valid(input.x)`:                         {"10.0.0.0/8", "10.0.0.0/9", "x"},
+		`strings.any_prefix_match(input.x, ["/a/", "/b/"])`:       {"/a/1", "/b/2", "/c/3"},
+		`strings.any_suffix_match(input.x, [".js", ".css"])`:      {"1.js", "2.css", "3.html"},
+		`strings.count(input.x, "/") == 2`:                        {"/a/b", "/c/d", "/e"},
+		`strings.reverse(input.x) == "cba"`:                       {"x", "y", "abc"},
+		`indexof_n(input.x, "/") == [0]`:                          {"/a", "/b", "/c/d"},
+		`strings.split_n(input.x, "/", 2)[1] == "a"`:              {"1/a", "2/a", "3/b"},
+		`regex.find_n("^/v[0-9]+", input.x, 1)[0] == "/v1"`:       {"/v1/a", "/v1/b", "/v2/a"},
+		`regex.split("/", input.x)[1] == "a"`:                     {"/a/1", "/a/2", "/b/1"},
+		`uri.parse(input.x).path == "/a"`:                         {"http://b/a", "http://c/a", "http://b/b"},
+		`semver.compare(input.x, "2.0.0") >= 0`:                   {"2.1.0", "2.1.1", "1.0.0"},
+		`units.parse_bytes(input.x) > 1024`:                       {"2K", "3K", "1"},
+		`time.format(to_number(input.x)) < "2001"`:                {"1", "2", "1700000000000000000"},
+		`time.add_date(to_number(input.x), 0, 0, 1) > 1e18`:       {"1", "2", "1700000000000000000"},
+		`regex.template_match("/{v[0-9]+}/a", input.x, "{", "}")`: {"/b", "/c", "/v1/a"},
+		`base64.encode(input.x) == "YQ=="`:                        {"b", "c", "a"},
+		`net.cidr_is_valid(input.x)`:                              {"10.0.0.0/8", "10.0.0.0/9", "x"},
 	} {
 		p := compile(t, "package a\n\nx if "+condition, nil, "a/x")
 		var answers [3]string

@@ -126,7 +126,7 @@ type callSite struct {
 // output returns the output of the call, if it has one.
 func (c *callSite) output(f *frame) opaque.Value {
 	if c.pure != nil {
-		var values [3]opaque.Value
+		var values [opaque.MostOperands]opaque.Value
 		for i, o := range c.operands {
 			if values[i] = o(f); values[i].IsNone() {
 				return opaque.Value{}

@@ -11,7 +11,7 @@ import (
 )
 
 // pure :: built-in of which outputs may stay opaque → how long it takes for each byte of its texts, as a
-// multiple of copying it; 0 for those that are about numbers. They are functions of at most three operands
+// multiple of copying it; 0 for those that are about numbers. They are functions of at most opaque.MostOperands operands
 // and the clock, whose cost is about linear in the size of what they are called with. A look-up calls them
 // too. So may those for tokens, of which results are cached (package tokens).
 var pure = map[string]int{
@@ -26,9 +26,9 @@ var pure = map[string]int{
 	ast.Base64Decode.Name: 2, ast.Base64UrlDecode.Name: 2, ast.JSONUnmarshal.Name: 16, ast.URLQueryDecode.Name: 2,
 	ast.Count.Name: 0, ast.ArraySlice.Name: 0, ast.NetCIDRContains.Name: 16,
 	ast.Clock.Name: 16, ast.Date.Name: 16, ast.Weekday.Name: 16, ast.Diff.Name: 16,
-	ast.ParseRFC3339Nanos.Name: 4, ast.ParseDurationNanos.Name: 4, ast.Format.Name: 16,
+	ast.ParseRFC3339Nanos.Name: 4, ast.ParseDurationNanos.Name: 4, ast.Format.Name: 16, ast.AddDate.Name: 16,
 	ast.AnyPrefixMatch.Name: 2, ast.AnySuffixMatch.Name: 2, ast.StringCount.Name: 2, ast.StringReverse.Name: 2,
-	ast.IndexOfN.Name: 2, ast.SplitN.Name: 2, ast.RegexFind.Name: 8, ast.RegexSplit.Name: 8, ast.URIParse.Name: 8, ast.URIIsValid.Name: 8,
+	ast.IndexOfN.Name: 2, ast.SplitN.Name: 2, ast.RegexFind.Name: 8, ast.RegexSplit.Name: 8, ast.RegexTemplateMatch.Name: 8, ast.URIParse.Name: 8, ast.URIIsValid.Name: 8,
 	ast.SemVerCompare.Name: 4, ast.SemVerIsValid.Name: 4, ast.UnitsParse.Name: 16, ast.UnitsParseBytes.Name: 16,
 	ast.NetCIDRIsValid.Name: 16, ast.UUIDParse.Name: 4, ast.HexDecode.Name: 2,
 	ast.Base64Encode.Name: 2, ast.Base64UrlEncode.Name: 2, ast.URLQueryEncode.Name: 2,

@@ -36,7 +36,7 @@ var (
 func (e *Evaluation) Array(elements []Value) (Value, bool) {
 	out := emptyArray
 	return out, e.composes(elements) && e.chain(&out, len(elements), func(i int) derivationKey {
-		return derivationKey{withElement, [mostOperands]Value{out, e.Known(elements[i])}}
+		return derivationKey{withElement, [MostOperands]Value{out, e.Known(elements[i])}}
 	})
 }
 
@@ -45,7 +45,7 @@ func (e *Evaluation) Array(elements []Value) (Value, bool) {
 func (e *Evaluation) Object(keys []*ast.Term, values []Value) (Value, bool) {
 	out := emptyObject
 	return out, e.composes(values) && e.chain(&out, len(values), func(i int) derivationKey {
-		return derivationKey{withEntry, [mostOperands]Value{out, Constant(keys[i]), e.Known(values[i])}}
+		return derivationKey{withEntry, [MostOperands]Value{out, Constant(keys[i]), e.Known(values[i])}}
 	})
 }
 

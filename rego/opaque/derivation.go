@@ -5,8 +5,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// mostOperands is how many operands a derivation may have.
-const mostOperands = 3
+// MostOperands is how many operands a derivation may have.
+const MostOperands = 4
 
 // derivation is how a value follows from a request. It is immutable, and one of its vocabulary:
 // two derivations are equal if they are the same.
@@ -16,7 +16,7 @@ type derivation struct {
 	path *Path
 	// function is set for what is made of the operands.
 	function *Function
-	operands [mostOperands]Value
+	operands [MostOperands]Value
 	// raw says that it is what the clock shows, or computed from that: its content is of use for one
 	// request.
 	raw bool
@@ -26,7 +26,7 @@ type derivation struct {
 type Function struct {
 	// Name is for texts.
 	Name string
-	// Arity is the number of its operands, at most three.
+	// Arity is the number of its operands, at most MostOperands.
 	Arity int
 	// Call calls collect with the result, if there is one. The error ends the evaluation.
 	Call func(bctx topdown.BuiltinContext, operands []*ast.Term, collect func(*ast.Term) error) error
@@ -49,7 +49,7 @@ var GetKey = &Function{Name: "get", Arity: 2, Part: true, Call: func(_ topdown.B
 // derivationKey is by what a derivation is known.
 type derivationKey struct {
 	function *Function
-	operands [mostOperands]Value
+	operands [MostOperands]Value
 }
 
 // content is what an evaluation knows of a derivation.

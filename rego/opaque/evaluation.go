@@ -188,7 +188,7 @@ func (e *Evaluation) resultOf(f *Function, operands []Value, first, out *ast.Ter
 
 // forceAll returns the contents of the operands of a function. It reports false if one of them has no value;
 // those behind it are not forced.
-func (e *Evaluation) forceAll(operands []Value) (terms [mostOperands]*ast.Term, ok bool, err error) {
+func (e *Evaluation) forceAll(operands []Value) (terms [MostOperands]*ast.Term, ok bool, err error) {
 	for i, o := range operands {
 		term, err := e.Force(o)
 		if term == nil || err != nil {

@@ -18,7 +18,7 @@ var ErrSeveral = errors.New("a function has several results")
 
 // invocation is the call of a function that is under way. There is one at a time.
 type invocation struct {
-	terms [mostOperands]*ast.Term
+	terms [MostOperands]*ast.Term
 	// result is the last one, and results how many there are.
 	result  *ast.Term
 	results int
@@ -74,7 +74,7 @@ func textsIn(t *ast.Term) (n int) {
 func (e *Evaluation) call(f *Function) (*ast.Term, error) {
 	i := &e.invocation
 	if err := e.budget.spend(f, i.terms[:f.Arity]); err != nil {
-		i.terms = [mostOperands]*ast.Term{} // nothing of the request is kept
+		i.terms = [MostOperands]*ast.Term{} // nothing of the request is kept
 		return nil, err
 	}
 	e.Builtins.Time = nil
@@ -84,7 +84,7 @@ func (e *Evaluation) call(f *Function) (*ast.Term, error) {
 	i.result, i.results = nil, 0
 	err := f.Call(e.Builtins, i.terms[:f.Arity], i.collect)
 	out := i.result
-	i.result, i.terms, e.Builtins.Time = nil, [mostOperands]*ast.Term{}, nil
+	i.result, i.terms, e.Builtins.Time = nil, [MostOperands]*ast.Term{}, nil
 	if err == nil && i.results > 1 {
 		err = ErrSeveral
 	}
