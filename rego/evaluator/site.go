@@ -207,7 +207,7 @@ func (c *causes) leaves(p *site, n note) {
 		return
 	}
 	for _, o := range n.of {
-		if f := c.known.of(o); f.opaque && !(n.kind == Numbers && f.isText) {
+		if f := c.known.of(o); f.opaque && (n.kind != Numbers || !f.isText) {
 			c.note(p, n.kind, cmp.Or(f.text, n.text))
 		}
 	}
