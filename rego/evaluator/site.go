@@ -207,7 +207,11 @@ func (c *causes) leaves(p *site, n note) {
 		return
 	}
 	for _, o := range n.of {
-		if f := c.known.of(o); f.opaque && (n.kind != Numbers || !f.isText) {
+		f := c.known.of(o)
+		if !f.opaque && n.argument != nil { // what earlier calls have passed is compared with it
+			f = c.known.of(n.argument.from.origin())
+		}
+		if f.opaque && (n.kind != Numbers || !f.isText) {
 			c.note(p, n.kind, cmp.Or(f.text, n.text))
 		}
 	}
