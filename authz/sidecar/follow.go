@@ -143,6 +143,7 @@ func (s *Sidecar) next(ctx context.Context, cursor authz.Cursor) {
 	ctx, reload := context.WithCancel(ctx)
 	defer reload()
 	s.store.follow(reload)
+	defer s.store.follow(nil)
 	for pause := firstBackoff; ; {
 		update, err := s.config.Feed.Next(ctx, s.config.Scope, cursor)
 		switch {

@@ -48,6 +48,9 @@ func (s *Sidecar) heartbeats(ctx context.Context) {
 			s.log.Debug("heartbeat failed", "error", err)
 		}
 		if err == nil {
+			if s.store.heard() {
+				s.log.Info(answersAgain)
+			}
 			s.compareHead(snap, head.Cursor)
 			s.compareWatermark(head)
 		}

@@ -89,6 +89,24 @@ func TestSidecarKeepsItsPoliciesWhenTheStoreIsLost(t *testing.T) {
 	}
 }
 
+// TestAStoreComesBackWithoutAChange: the sidecar says that the store answers, although there may be no change for days.
+func TestAStoreComesBackWithoutAChange(t *testing.T) {
+	t.Parallel()
+	feed := newFeed()
+	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
+	s, _ := start(t, feed, nil)
+	testkit.Closed(t, "s is ready", s.Ready())
+	feed.setDown(true)
+	testkit.Await(t, "noticing the loss", func() bool { return s.Status().Lost != nil })
+	back := time.Now()
+	feed.setDown(false)
+	testkit.Await(t, "noticing that it is back", func() bool { return s.Status().Lost == nil })
+	if contact := s.Status().Contact; contact.Before(back) {
+		t.Errorf("the last contact was %v before the store came back", back.Sub(contact))
+	}
+	testkit.Await(t, "the next contact", func() bool { return s.Status().Contact.After(back.Add(time.Second)) })
+}
+
 func TestSidecarReportsWhatItCannotApply(t *testing.T) {
 	t.Parallel()
 	feed := newFeed()

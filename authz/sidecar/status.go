@@ -59,13 +59,15 @@ func (s *Sidecar) nodeName() string { return s.config.Location.Node(s.config.Nod
 // reached notes whether the store answered, and logs when that changes.
 func (s *Sidecar) reached(err error) { s.logReached(s.store.reached(err), err) }
 
+const answersAgain = "the store answers again"
+
 // logReached logs a change.
 func (s *Sidecar) logReached(before, err error) {
 	switch {
 	case err != nil && (before == nil || errors.Is(before, errNoAnswer) && !errors.Is(err, errNoAnswer)):
 		s.log.Warn("the store does not answer"+s.meanwhile(), "error", err)
 	case err == nil && before != nil:
-		s.log.Info("the store answers again")
+		s.log.Info(answersAgain)
 	}
 }
 
