@@ -355,3 +355,46 @@ func peakMemory(t *testing.T, c *redis.Client) (n int) {
 	}
 	return n
 }
+
+// TestFunctionsBoundTheirTexts: what a caller sends is not compared with what is stored if either is long, since the time
+// of that is their product.
+func TestFunctionsBoundTheirTexts(t *testing.T) {
+	server := storetest.StartRedis(t)
+	c := client(t, server)
+	if err := open(t, server.URL()).LoadFunctions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	library := libraryOf(t, c)
+	read := functionCalls["read"]
+	args := slices.Clone(read.args)
+	args[len(args)-1] = strings.Repeat("/", 1025)
+	if err := c.FCallRO(t.Context(), library+"_read", read.keys, args...).Err(); err == nil || !strings.Contains(err.Error(), "a template is too long") {
+		t.Errorf("a long template: %v", err)
+	}
+	publish := functionCalls["publish"]
+	versions, values := publish.keys[0], publish.keys[1]
+	for about, of := range map[string]struct {
+		stored  map[string]string
+		refused bool
+	}{
+		"the UID is in the value":          {map[string]string{"e": "x uid y"}, false},
+		"it is another experiment":         {map[string]string{"e": "x other y"}, true},
+		"the UID is in the summary":        {map[string]string{"e": strings.Repeat("x", 1<<20), "e summary": "uid"}, false},
+		"the summary is of another one":    {map[string]string{"e": "uid", "e summary": "other"}, true},
+		"a long value without its summary": {map[string]string{"e": strings.Repeat("x", 1<<20)}, false},
+	} {
+		if err := c.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.HSet(t.Context(), versions, "e", "1 0 etag").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.HSet(t.Context(), values, of.stored).Err(); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := c.FCall(t.Context(), library+"_publish", publish.keys, publish.args...).Slice()
+		if err != nil || len(reply) != 2 || (len(reply[1].([]any)) > 0) != of.refused {
+			t.Errorf("%s: %v, %v", about, reply, err)
+		}
+	}
+}

@@ -14,6 +14,9 @@
 -- The experiment of each may have to be searched for a UID.
 local most, longest_uid = 64, 64
 
+-- What is longer than this is not searched: a record that long has a summary.
+local longest_searched = 64 * 1024
+
 local function check(keys)
   if #keys > 4 + 4 * most then return redis.error_reply('ERR more than ' .. most .. ' tallies') end
   local expected = { 'hash', 'hash', 'zset', 'set' }
@@ -24,15 +27,16 @@ local function check(keys)
 end
 
 -- Whether there is an experiment of the name. The one that is there is looked into for the
--- UID only if nothing of the tally is stored yet: it may be long.
+-- UID only if nothing of the tally is stored yet.
 local function is_there(keys, now, name, uid, known)
   local version, value = redis.call('HGET', keys[1], name), nil
   local expiry = version and string.match(version, '^%-?%d+ (%d+) ')
   if expiry and #expiry <= 18 and expiry ~= '0' and tonumber(expiry) <= now then return false end
   if version and known then return true end
-  value = redis.call('HGET', keys[2], name)
+  value = redis.call('HGET', keys[2], name .. ' summary') or redis.call('HGET', keys[2], name)
   -- Of a damaged record the UID is not known.
   if not version or not value then return (version or value) and true or false end
+  if #value > longest_searched then return true end
   return #uid <= longest_uid and string.find(value, uid, 1, true) ~= nil
 end
 

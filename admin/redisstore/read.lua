@@ -23,6 +23,9 @@
 
 local page_size = 500
 
+-- A template is compared with each name of its span. Those of collections are much shorter.
+local longest_template = 1024
+
 -- Whether a name has the form of a template.
 local function matches(name, template)
   local wanted = string.gmatch(template, '[^/]+')
@@ -101,6 +104,9 @@ local function read(keys, argv)
     return true
   end
 
+  for i = spans, #argv, 4 do
+    if #argv[i + 3] > longest_template then return redis.error_reply('ERR a template is too long') end
+  end
   for i = 8, spans - 1, 2 do add(partitions[tonumber(argv[i])], argv[i + 1]) end
   for i = spans, #argv, 4 do
     if not add_span(partitions[tonumber(argv[i])], argv[i + 1], argv[i + 2], argv[i + 3]) then break end
