@@ -87,6 +87,9 @@ type StoreGuard struct {
 	mu sync.Mutex
 	// projects :: ID → what is known of it; those of the configuration and of all changes.
 	projects map[string]*guardedProject
+	// lost is why the store did not answer the last look, and lostSince the first look without an answer.
+	lost      error
+	lostSince time.Time
 }
 
 // guardedProject is what is known of a project. Its watermarks never sink.
@@ -163,15 +166,38 @@ func (g *StoreGuard) Watch(ctx context.Context) error {
 		g.mu.Lock()
 		ids := slices.Sorted(maps.Keys(g.projects))
 		g.mu.Unlock()
+		var lost error
 		for _, id := range ids {
 			if err := g.look(ctx, id); err != nil && ctx.Err() == nil {
+				lost = err
 				g.config.Logger.DebugContext(ctx, "the watermark of the store could not be read", "project", id, "error", err)
 			}
 		}
+		g.noteLost(lost)
 		if !background.Sleep(ctx, guardEvery) {
 			return nil
 		}
 	}
+}
+
+// noteLost notes whether the store has answered; the error says why it has not.
+func (g *StoreGuard) noteLost(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil && g.lost == nil {
+		g.lostSince = time.Now()
+	}
+	g.lost = err
+}
+
+// StoreLost returns for how long the store has not answered, and why; nil if it answers.
+func (g *StoreGuard) StoreLost() (time.Duration, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost == nil {
+		return 0, nil
+	}
+	return time.Since(g.lostSince), g.lost
 }
 
 // look reads the watermark of a project, what nodes report of it, and who owns it.

@@ -82,7 +82,7 @@ func (g *StoreGuard) owns(ctx context.Context, txn Txn) bool {
 	})
 }
 
-// measure registers the metric.
+// measure registers the metrics.
 func (g *StoreGuard) measure() error {
 	if g.config.Meters == nil {
 		return nil
@@ -93,13 +93,20 @@ func (g *StoreGuard) measure() error {
 	if err != nil {
 		return err
 	}
+	lost, err := meter.Float64ObservableGauge("understudy.store.lost",
+		metric.WithDescription("For how long the store has not answered this server of the admin API; 0 if it answers."), metric.WithUnit("s"))
+	if err != nil {
+		return err
+	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		since, _ := g.StoreLost()
+		o.ObserveFloat64(lost, since.Seconds())
 		value := int64(0)
 		if g.WentBack() {
 			value = 1
 		}
 		o.ObserveInt64(wentBack, value)
 		return nil
-	}, wentBack)
+	}, wentBack, lost)
 	return err
 }

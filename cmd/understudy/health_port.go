@@ -169,6 +169,7 @@ func (h *healthPort) readiness() readiness {
 	if h.admin != nil {
 		r.RevokedFileError = h.admin.revoked.Problem()
 		wentBack = h.admin.guard.WentBack()
+		r.setLost(h.admin.guard.StoreLost())
 	}
 	if h.authz != nil {
 		status := h.authz.sidecar.Status()
@@ -223,10 +224,7 @@ func closed(event <-chan struct{}) bool {
 // setStore says what is wrong with the store. None of it makes a sidecar that has
 // policies less ready: others that follow the same store are no better off.
 func (r *readiness) setStore(status sidecar.Status) {
-	r.StoreLostSeconds = status.Age().Truncate(time.Millisecond).Seconds()
-	if status.Lost != nil {
-		r.StoreError = status.Lost.Error()
-	}
+	r.setLost(status.Age(), status.Lost)
 	r.MissingPolicies, r.MissingCount = named(status.Missing)
 	r.StaleInStore, r.StaleCount = named(status.Stale)
 	if r.MissingCount > 0 {
@@ -236,6 +234,13 @@ func (r *readiness) setStore(status sidecar.Status) {
 		r.Help += "The store has gone back to older versions of policies; the newer ones decide on. " + sidecar.StaleHelp + "."
 	}
 	r.Help = strings.TrimSpace(r.Help)
+}
+
+// setLost says for how long the store has not answered, and why.
+func (r *readiness) setLost(since time.Duration, err error) {
+	if err != nil {
+		r.StoreLostSeconds, r.StoreError = since.Truncate(time.Millisecond).Seconds(), err.Error()
+	}
 }
 
 // named returns the IDs of the first maxNamed policies, and how many there are.

@@ -48,6 +48,7 @@ var states = map[string]struct {
 	"the record of a policy is damaged":      {[]string{"UnderstudyPoliciesNotApplied"}, 0, notApplied("other", "policies/other")},
 	"Redis has been away for two minutes":    {nil, 2 * time.Minute, unreachable},
 	"Redis is away":                          {[]string{"UnderstudyStoreUnreachable"}, 0, unreachable},
+	"Redis is away from the admin API":       {[]string{"UnderstudyStoreUnreachable"}, 0, unreachableForAdmin},
 	"Redis is empty":                         {[]string{"UnderstudyStoreHasLostPolicies"}, 0, lostPolicies},
 	"the store has an older version":         {[]string{"UnderstudyStoreWentBack"}, 0, wentBack},
 	"the snapshot file cannot be written":    {[]string{"UnderstudySnapshotNotWritten"}, 0, notWritten},
@@ -216,6 +217,16 @@ func unreachable(t *testing.T) (before, in page) {
 	return s.pages(func() {
 		redis.Stop()
 		s.awaitMetric("understudy_snapshot_age_seconds")
+	})
+}
+
+// unreachableForAdmin is a server of the admin API alone whose Redis has ended.
+func unreachableForAdmin(t *testing.T) (before, in page) {
+	redis := storetest.StartRedis(t)
+	s := startServer(t, nil, "--store", redis.URL(), "--enable", "admin")
+	return s.pages(func() {
+		redis.Stop()
+		s.awaitMetric("understudy_store_lost_seconds")
 	})
 }
 

@@ -87,7 +87,7 @@ type timeline struct {
 }
 
 // ages are gauges that grow with the time.
-var ages = []string{"understudy_snapshot_age_seconds"}
+var ages = []string{"understudy_snapshot_age_seconds", "understudy_store_lost_seconds"}
 
 // samples are those of a series, one each minute.
 func (l timeline) samples(key string) (out []chunks.Sample) {
