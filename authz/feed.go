@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
@@ -169,6 +171,16 @@ const (
 	// policy than the store has, which went back. Its metadata is resource, the name.
 	ReasonStale = "POLICY_STALE_IN_STORE"
 )
+
+// StalePolicies returns the policies of which a node says that the store has an older version than it decides by.
+func StalePolicies(n *adminpb.Node) (names []PolicyName) {
+	for _, d := range status.FromProto(n.GetError()).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.Reason == ReasonStale {
+			names = append(names, PolicyName(info.Metadata["resource"]))
+		}
+	}
+	return names
+}
 
 // AbsentDefault returns the ID of the policy that decides on a node where a request names
 // none, if there is no such policy; empty if there is, or the node does not say.

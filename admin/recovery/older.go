@@ -6,9 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/status"
-
 	"understudy/admin"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -124,11 +121,7 @@ func (r Recovery) reportedOlder(ctx context.Context) ([]admin.StoredPolicy, erro
 	}
 	var names []authz.PolicyName
 	for _, n := range nodes {
-		for _, d := range status.FromProto(n.Node.GetError()).Details() {
-			if info, ok := d.(*errdetails.ErrorInfo); ok && info.Reason == authz.ReasonStale {
-				names = append(names, authz.PolicyName(info.Metadata["resource"]))
-			}
-		}
+		names = append(names, authz.StalePolicies(n.Node)...)
 	}
 	slices.Sort(names)
 	return r.stored(ctx, slices.Compact(names))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,6 +74,7 @@ func TestRedisComesBackWithAnOlderDump(t *testing.T) {
 	copyFile(t, filepath.Join(f.dir, "a"), filepath.Join(f.dir, "c"))
 	f.live = append(f.live, f.sidecar(t, "c"))
 	f.wentBack(t)
+	f.appliesWhatIsStored(t)
 	f.restore(t, command.ExitUsage, "exclude each other", "--newer", "--accept")
 	f.restore(t, command.ExitOK, "nothing is missing", "--missing")
 	f.restore(t, command.ExitOK, "would be stored again: 1 policies", "--newer", "--validate-only")
@@ -80,6 +82,23 @@ func TestRedisComesBackWithAnOlderDump(t *testing.T) {
 	f.restore(t, command.ExitOK, "stored again: 1 policies", "--newer")
 	f.follow(t, 7, 0)
 	f.restore(t, command.ExitOK, "no policy of "+lostLocation+" is older", "--newer")
+}
+
+// appliesWhatIsStored applies the older version that the store has, which changes nothing there: no sidecar follows it, and
+// the command says so.
+func (f *lostFleet) appliesWhatIsStored(t *testing.T) {
+	t.Helper()
+	admin := f.live[0].bound["admin"]
+	_, stored, _ := runCommand(t, "get", "shop", "--location", lostLocation, "--admin", admin)
+	file := filepath.Join(t.TempDir(), "shop.json")
+	if err := os.WriteFile(file, []byte(stored), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := runCommand(t, "apply", "shop", "-f", file, "--location", lostLocation, "--admin", admin)
+	if code != command.ExitFailure || !strings.Contains(out, "unchanged") || !strings.Contains(errs, "restore --accept") {
+		t.Errorf("applying what is stored ends with %d: %s%s", code, out, errs)
+	}
+	f.wentBack(t)
 }
 
 // TestAnOlderDumpIsAccepted: somebody wanted the older data.

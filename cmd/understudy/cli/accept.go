@@ -60,7 +60,7 @@ accepts who has set the experiment's policy.`},
 	flags.StringVar(&f.reason, "reason", "", "why that is as it should be: others will read it, so a yes is none")
 	flags.Int64Var(&f.requests, "max-requests", 0, "the most requests that the group may have (at least 1; default twice what it has)")
 	flags.Int64Var(&f.callers, "max-callers", 0, "the most callers that the group may have, with those it has now (at least 1; default those alone)")
-	flags.StringVar(&f.etag, "etag", "", "the etag that the experiment has to have")
+	command.BindCondition(flags, &f.etag, command.Etag, "the etag that the experiment has to have")
 	flags.BoolVar(&f.remove, "delete", false, "take back what was accepted of it")
 	flags.BoolVar(&f.validateOnly, "validate-only", false, "check everything and change nothing")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {

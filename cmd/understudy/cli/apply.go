@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
@@ -110,6 +112,9 @@ func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile
 		return c.finishConfig(existingResource{etag: before.GetEtag(), err: missing}, o.ValidateOnly, after, err)
 	}
 	if isExperiment(name) {
+		if o.ParentRevision != "" || r.ParentRevision != "" {
+			return command.Usage(errors.New("--parent-revision is for policies: an experiment replaces nothing that is live, and its report and commit compare it with the live policy of that time"))
+		}
 		e := &adminpb.PolicyExperiment{}
 		if err := r.Decode(e, "what an experiment tries stands below policy"); err != nil {
 			return command.Usage(fmt.Errorf("%s: it is no experiment: %w", r.From, err))
@@ -135,7 +140,30 @@ func (c *Client) ApplyResource(ctx context.Context, name string, r *resourcefile
 		return err
 	}
 	c.noteInterpreted(ctx, p)
+	if before.change(etagOf(op)) == unchanged {
+		return c.checkFollowed(ctx, authz.PolicyName(name))
+	}
 	return nil
+}
+
+// checkFollowed returns an error if sidecars decide by a newer version of a policy than the store has. They do not follow
+// an apply that changes nothing. A caller who may not list sidecars gets no error.
+func (c *Client) checkFollowed(ctx context.Context, policy authz.PolicyName) error {
+	nodes, err := c.nodes(ctx, authz.ResourceName(policy).Location())
+	if err != nil {
+		return nil
+	}
+	others := 0
+	for _, n := range nodes {
+		if slices.Contains(authz.StalePolicies(n), policy) {
+			others++
+		}
+	}
+	if others == 0 {
+		return nil
+	}
+	return fmt.Errorf("the store has lost a newer version of %s, by which %s still decide; `understudy restore --accept` has them follow the store",
+		policy.ID(), report.Counted(int64(others), "sidecar"))
 }
 
 // applyExperiment also says that the preview of the version before has ended: an update

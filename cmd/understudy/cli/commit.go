@@ -72,8 +72,8 @@ compared, unless --parent-etag says which it has to be.
   understudy commit shop/tighter --etag 'W/"0a93ab142f0ab7e4c8a050fb25187cdc"'`
 	flags := cmd.Flags()
 	bindRequire(cmd, &f.require)
-	flags.StringVar(&f.etag, "etag", "", "commit the version of the experiment with this etag, without showing the report")
-	flags.StringVar(&f.parentEtag, "parent-etag", "", "with --etag, the etag that the live policy has to have")
+	command.BindCondition(flags, &f.etag, command.Etag, "commit the version of the experiment with this etag, without showing the report")
+	command.BindCondition(flags, &f.parentEtag, command.ParentEtag, "with --etag, the etag that the live policy has to have")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask; without a terminal it takes --require, too")
 	flags.BoolVar(&f.validateOnly, "validate-only", false, "check everything and change nothing")
 	return cmd

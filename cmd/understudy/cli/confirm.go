@@ -16,20 +16,22 @@ import (
 	"understudy/cmd/understudy/terminal"
 )
 
-// confirmDelete asks on a terminal whether a policy is to go with what depends on it: its
-// experiments, which do not come back, and the sidecars that apply it. Without a terminal only
-// --yes deletes something.
+// confirmDelete asks on a terminal before an experiment is deleted, and before a policy is deleted that
+// has experiments, which do not come back, or that sidecars apply. Without a terminal only --yes deletes
+// something.
 //
-// Deleting one that nothing depends on asks nothing either, for it can be undone for 30
-// days.
+// Deleting a policy that nothing depends on asks nothing, for it can be undone for 30 days.
 //
 // Between the answer and the delete an experiment can be added; the etag of the policy does not
 // change by that. Who has to be sure names the etag, and takes the right to create away first.
 func (c *Client) confirmDelete(ctx context.Context, policy string, yes bool) error {
-	if yes || c.interactive() && isExperiment(policy) {
-		return nil // no request is decided by an experiment
+	if isExperiment(policy) {
+		return c.Confirm(yes, c.short(policy)+" will be gone for good, with what was counted for it.\nDelete it?")
 	}
-	if !c.interactive() {
+	switch {
+	case yes:
+		return nil
+	case !c.interactive():
 		return errNoAnswer
 	}
 	experiments, sidecars, err := c.dependents(ctx, policy)
@@ -89,15 +91,19 @@ func (c *Client) dependents(ctx context.Context, policy string) (experiments, si
 	if err != nil {
 		return 0, 0, err
 	}
-	location := string(authz.ResourceName(policy).Location())
-	nodes, err := all(func(token string) ([]*adminpb.Node, string, error) {
-		page, err := c.policies.ListNodes(ctx, &adminpb.ListNodesRequest{Parent: location, PageToken: token, PageSize: 1000})
-		return page.GetNodes(), page.GetNextPageToken(), err
-	})
+	nodes, err := c.nodes(ctx, authz.ResourceName(policy).Location())
 	for _, n := range nodes {
 		if slices.Contains(n.Policies, policy) {
 			sidecars++
 		}
 	}
 	return len(of), sidecars, err
+}
+
+// nodes returns the sidecars of a location that have reported lately.
+func (c *Client) nodes(ctx context.Context, location authz.Location) ([]*adminpb.Node, error) {
+	return all(func(token string) ([]*adminpb.Node, string, error) {
+		page, err := c.policies.ListNodes(ctx, &adminpb.ListNodesRequest{Parent: string(location), PageToken: token, PageSize: 1000})
+		return page.GetNodes(), page.GetNextPageToken(), err
+	})
 }

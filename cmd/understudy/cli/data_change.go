@@ -31,7 +31,7 @@ type dataChange struct {
 // bind declares the flags; what is what the file has.
 func (d *dataChange) bind(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVarP(&d.file, "file", "f", "", what+"; - is standard input (required)")
-	cmd.Flags().StringVar(&d.etag, "etag", "", "the etag that the dataset has to have")
+	command.BindCondition(cmd.Flags(), &d.etag, command.Etag, "the etag that the dataset has to have")
 	cmd.Flags().BoolVar(&d.validateOnly, "validate-only", false, "check everything and change nothing")
 	_ = cmd.MarkFlagFilename("file", "json")
 }
@@ -139,7 +139,7 @@ func newDataRollback() *cobra.Command {
 			op, err := c.datasets.RollbackDataset(ctx, &adminpb.RollbackDatasetRequest{Name: c.version(args[0], args[1]), Etag: etag})
 			return c.finish(ctx, op, err)
 		})
-	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the dataset has to have")
+	command.BindCondition(cmd.Flags(), &etag, command.Etag, "the etag that the dataset has to have")
 	return cmd
 }
 
@@ -148,12 +148,18 @@ func newDataRollback() *cobra.Command {
 // AIP-164, as with policies: it is a soft delete.
 func newDataDelete() *cobra.Command {
 	var etag string
-	cmd, _ := newChange(Help{"delete DATASET", "Delete a dataset", "It can be restored for 30 days, with its versions."},
+	var yes bool
+	cmd, _ := newChange(Help{"delete DATASET", "Delete a dataset",
+		"It can be restored for 30 days, with its versions. In a script, --yes is needed."},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			if !yes && !c.interactive() {
+				return errNoAnswer
+			}
 			op, err := c.datasets.DeleteDataset(ctx, &adminpb.DeleteDatasetRequest{Name: c.dataset(args[0]), Etag: etag})
 			return c.finish(ctx, op, err)
 		})
-	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the dataset has to have")
+	command.BindCondition(cmd.Flags(), &etag, command.Etag, "the etag that the dataset has to have")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "needed without a terminal")
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/command"
 )
 
 // newDelete asks before it deletes, if what goes cannot come back.
@@ -17,8 +18,8 @@ func newDelete() *cobra.Command {
 	var yes bool
 	cmd, _ := newChange(Help{"delete NAME", "Delete a policy with its experiments, or an experiment",
 		`A deleted policy can be restored for 30 days; an experiment cannot. On a terminal, you
-are asked before a policy goes that has experiments, or that sidecars apply. In a script,
---yes is needed.
+are asked before an experiment is deleted, and a policy that has experiments or that
+sidecars apply. In a script, --yes is needed.
 ` + nameHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name := c.Name(args[0])
@@ -33,7 +34,7 @@ are asked before a policy goes that has experiments, or that sidecars apply. In 
 			op, err := c.policies.DeletePolicy(ctx, &adminpb.DeletePolicyRequest{Name: name, Etag: etag})
 			return c.finish(ctx, op, err)
 		})
-	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the resource has to have")
+	command.BindCondition(cmd.Flags(), &etag, command.Etag, "the etag that the resource has to have")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; needed without a terminal")
 	return cmd
 }

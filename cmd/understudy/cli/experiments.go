@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/command"
 )
 
 // newStart begins a preview. Nothing changes for anybody who is asked about.
@@ -26,7 +27,7 @@ that 'understudy apply' has printed: another pipeline may have applied its own.`
 			op, err := c.policies.StartPreviewPolicyExperiment(ctx, &adminpb.StartPreviewPolicyExperimentRequest{Name: name, Etag: etag})
 			return c.finish(ctx, op, err)
 		})
-	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the experiment has to have")
+	command.BindCondition(cmd.Flags(), &etag, command.Etag, "the etag that the experiment has to have")
 	return cmd
 }
 

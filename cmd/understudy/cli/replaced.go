@@ -15,6 +15,7 @@ import (
 	"understudy/admin/history"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -34,7 +35,7 @@ type ApplyOptions struct {
 // BindReplace declares the flags about the live policy.
 func (o *ApplyOptions) BindReplace(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Force, "force", false, "replace a live policy that somebody else has changed")
-	flags.StringVar(&o.ParentRevision, "parent-revision", "", "replace the live policy only if it is of this revision, from which the file was made")
+	command.BindCondition(flags, &o.ParentRevision, command.ParentRevision, "replace the live policy only if it is of this revision, from which the file was made")
 	flags.BoolVar(&o.Undelete, "undelete", false, "if the policy is deleted, restore it and apply the file to it")
 }
 
@@ -50,26 +51,40 @@ func (c *Client) replacePolicy(
 	guarded := given == "" && !o.Force
 	for try := 1; ; try++ {
 		r.Policy.Etag = given
-		live, missing := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: r.Policy.Name})
-		before = existingResource{etag: live.GetEtag(), err: missing}
-		switch {
-		case status.Code(missing) == codes.NotFound && given == "":
-			op, err = c.createPolicy(ctx, r)
-		case missing == nil && live.DeleteTime != nil:
-			return c.replaceDeleted(ctx, live, r, o)
-		default:
-			if guarded && missing == nil {
-				if err := c.mayReplace(ctx, live, r.Policy, o); err != nil {
-					return before, nil, err
-				}
-				r.Policy.Etag = live.Etag
-			}
-			op, err = c.policies.UpdatePolicy(ctx, r)
-		}
+		before, op, err = c.replaceOnce(ctx, r, o, guarded)
 		if try == mostReplaceTries || !hasChanged(err, guarded) {
 			return before, op, err
 		}
 	}
+}
+
+// replaceOnce is a try of replacePolicy. guarded says that only what is read here is replaced.
+func (c *Client) replaceOnce(
+	ctx context.Context, r *adminpb.UpdatePolicyRequest, o ApplyOptions, guarded bool,
+) (before existingResource, op *longrunningpb.Operation, err error) {
+	live, missing := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: r.Policy.Name})
+	before = existingResource{etag: live.GetEtag(), err: missing}
+	switch {
+	case isAbsent(live, missing) && o.ParentRevision != "":
+		return before, nil, fmt.Errorf("nothing was changed: there is no live policy %s, and the file was made from its revision %s", c.short(r.Policy.Name), o.ParentRevision)
+	case status.Code(missing) == codes.NotFound && r.Policy.Etag == "":
+		op, err = c.createPolicy(ctx, r)
+		return before, op, err
+	case missing == nil && live.DeleteTime != nil:
+		return c.replaceDeleted(ctx, live, r, o)
+	case guarded && missing == nil:
+		if err := c.mayReplace(ctx, live, r.Policy, o); err != nil {
+			return before, nil, err
+		}
+		r.Policy.Etag = live.Etag
+	}
+	op, err = c.policies.UpdatePolicy(ctx, r)
+	return before, op, err
+}
+
+// isAbsent reports whether a policy that was asked for does not exist, or is deleted.
+func isAbsent(live *adminpb.Policy, err error) bool {
+	return status.Code(err) == codes.NotFound || err == nil && live.DeleteTime != nil
 }
 
 // hasChanged reports whether a change failed because the resource is not as it was read. guarded says that the etag is that

@@ -170,8 +170,10 @@ func newRevision() *cobra.Command {
 		Short: "Print the revision ID of a policy in a file",
 		Long: `Print the revision ID of a policy in a file: the ID that the policy has, in every
 location, once the file is applied. It needs no server.`,
-		Example: `  understudy apply shop -f policy.yaml --parent-revision "$(git show main:policy.yaml | understudy revision -f -)"`,
-		Args:    command.Arguments(cobra.NoArgs),
+		Example: `  git worktree add --detach ../before HEAD~1      # a commit earlier, with the files that policy.yaml names
+  PARENT=$(understudy revision -f ../before/policy.yaml)
+  understudy apply shop -f policy.yaml --parent-revision "$PARENT"`,
+		Args: command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := readResource(file, cmd.InOrStdin())
 			if err != nil {
@@ -212,7 +214,7 @@ policy's experiments stay.`}, cobra.ExactArgs(2), func(c *Client, ctx context.Co
 		})
 		return c.finish(ctx, op, err)
 	})
-	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the live policy has to have")
+	command.BindCondition(cmd.Flags(), &etag, command.Etag, "the etag that the live policy has to have")
 	cmd.Flags().BoolVar(&validateOnly, "validate-only", false, "check everything and change nothing")
 	return cmd
 }

@@ -62,7 +62,7 @@ printed at the end names the etag that was judged, which is the one to commit.
 	ask := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return noAnswer(ask(cmd, args)) }
 	bindRequire(cmd, &require)
-	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the experiment has to have")
+	command.BindCondition(cmd.Flags(), &etag, command.Etag, "the etag that the experiment has to have")
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait")
 	return cmd
 }
@@ -160,7 +160,7 @@ func (c *Client) printWaited(r *adminpb.Report) error {
 	for _, line := range reportview.Progress(r, reportview.OptionsFor(c.Out)) {
 		fmt.Fprintln(c.Out, line)
 	}
-	_, err := fmt.Fprintf(c.Out, "judged: the experiment with the etag %s\n", r.ExperimentEtag)
+	_, err := fmt.Fprintf(c.Out, "judged: the experiment with the etag %s, against the live policy with the etag %s\n", r.ExperimentEtag, r.PolicyEtag)
 	return err
 }
 
