@@ -10,7 +10,7 @@ import (
 const (
 	// arrivalPause is the time between two connections that are let in, and arrivalsAtOnce how many
 	// are let in without it after a quiet time. TLS costs a good part of a millisecond.
-	arrivalPause   = 10 * time.Millisecond
+	arrivalPause   = 20 * time.Millisecond
 	arrivalsAtOnce = 64
 	// arrivalsWaiting bounds the connections that wait to be let in.
 	arrivalsWaiting = 256

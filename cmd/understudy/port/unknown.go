@@ -32,7 +32,7 @@ const (
 const (
 	// maxStreams bounds the calls that are under way on it. Each has a goroutine before
 	// anything here sees it.
-	maxStreams = 32
+	maxStreams = 16
 	// maxFrame and maxUnread bound a frame and what of a body nobody has read yet, in bytes.
 	// The memory for a frame is there before the frame is.
 	maxFrame  = 16 << 10
