@@ -225,11 +225,6 @@ func (p *authzPort) becomeReady(ctx context.Context) {
 // hands a check over without decoding it.
 func (p *authzPort) newGRPC() (*grpc.Server, error) {
 	options := append(p.config.connections.Options(), extauthz.ServerOption())
-	unfinished, err := port.NewUnfinished("authz", p.telemetry.Meters)
-	if err != nil {
-		return nil, err
-	}
-	options = append(options, unfinished.Options()...)
 	secure, err := p.secure("authz", p.config.authzTLS, "h2")
 	if err != nil {
 		return nil, err

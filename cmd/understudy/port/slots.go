@@ -124,23 +124,17 @@ func (p *slots) numbers() (size int, lost int64) {
 	return p.size, p.lost
 }
 
-// addressOf is whom a peer is counted as, by its address with a port. Peers without such an
-// address are one.
+// addressOf is whom a peer is counted as, by its address with a port: that of IPv4, or the /64
+// of IPv6, which one machine may have whole. Peers without such an address are one.
 func addressOf(peer string) netip.Prefix {
 	at, err := netip.ParseAddrPort(peer)
 	if err != nil {
 		return netip.Prefix{}
 	}
-	return counted(at.Addr())
-}
-
-// counted is what an address is counted as: that of IPv4, or the /64 of IPv6, which one machine may
-// have whole.
-func counted(address netip.Addr) netip.Prefix {
-	address, bits := address.Unmap(), 64
-	if address.Is4() {
+	addr, bits := at.Addr().Unmap(), 64
+	if addr.Is4() {
 		bits = 32
 	}
-	prefix, _ := address.Prefix(bits)
+	prefix, _ := addr.Prefix(bits)
 	return prefix
 }
