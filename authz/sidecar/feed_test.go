@@ -288,7 +288,8 @@ func startWith(
 	}
 	// However busy the machine is, only a test that sets a time limit reaches it.
 	config.Preview.Timeout = cmp.Or(config.Preview.Timeout, time.Hour)
-	config.Preview.Drain = cmp.Or(config.Preview.Drain, testkit.Patience)
+	// What a comparison is explained with may take longer than a test, and ends with this.
+	config.Preview.Drain = cmp.Or(config.Preview.Drain, testkit.Patience/3)
 	config.DecisionLog.Drain = cmp.Or(config.DecisionLog.Drain, testkit.Patience)
 	config.DecisionLog.Timeout = cmp.Or(config.DecisionLog.Timeout, time.Hour)
 	config.External.Timeout = cmp.Or(config.External.Timeout, testkit.Patience)
