@@ -1,6 +1,7 @@
 package rego_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,6 +18,12 @@ var indexedTexts = append(slices.Clone(similarTexts), strings.Repeat("/a", 2100)
 // similarTexts are those of the rules of TestSimilarRulesAreSelectedAsOPADoes.
 var similarTexts = []string{"a", "b", "/a", "/a/b", "/a/b/c", "/b", "c", "ab", `/a\/b`, `\a`}
 
+// indexedNumbers are those of rules and inputs, some of them in a form of their own.
+var indexedNumbers = []string{
+	"0", "1", "2", "8080", "8443", "-1", "2.5", "1.0", "1e0", "8080.0", "80.8e2", "123456789012345678", "123456789012345679",
+	"1234567890123456789", "1234567890123456789.5",
+}
+
 // commonExpressions are those of indexedExpressions of which most rules of a policy have the same one.
 var commonExpressions = []string{
 	`input.s == TEXT`, `TEXT == input.s`, `input.s in {TEXT, 1}`, `input.t == TEXT`, `input.o.k == TEXT`, `input["s"] == TEXT`,
@@ -24,6 +31,7 @@ var commonExpressions = []string{
 	`X := input.s; X == TEXT`, `X := input.s; startswith(X, TEXT)`, `X := input.o; X.k == TEXT`, `X := input.o; Y := X; Y.k == TEXT`,
 	`input.s in {TEXT, TEXT}`, `input.s in [TEXT]`, `TEXT in input.l`, `input.l[_] == TEXT`, `some X in input.l; X == TEXT`,
 	`glob.match(TEXT, ["/"], input.s)`, `glob.match("/b", ["/", "a"], input.s)`, `input.d.X == TEXT`,
+	`input.k == NUMBER`, `NUMBER == input.k`, `X := input.k; X == NUMBER`, `input.k in {NUMBER, NUMBER}`, `input.k in [NUMBER, TEXT]`,
 }
 
 // indexedExpressions are forms of expressions about the values s, t and o of a request, of which OPA's index knows many.
@@ -36,7 +44,8 @@ var indexedExpressions = slices.Concat(commonExpressions, []string{
 	`{ input.s == TEXT } or { input.t == TEXT }`, `{ input.s == TEXT } and { input.t == TEXT }`, `{ input.s == TEXT } or { input.s == TEXT }`,
 	`every X in input.l { X == TEXT }`, `input.o[TEXT]`, `input.o[input.s] == TEXT`,
 	`["a", X] = input.l`, `[TEXT, TEXT] = input.l`, `input.l == [TEXT]`, `input.l[0] == TEXT`, `input.l[1] == TEXT`,
-	`input.s in [TEXT, 1]`, `input.d.X == TEXT`,
+	`input.s in [TEXT, 1]`, `input.d.X == TEXT`, `input.s == NUMBER`, `NUMBER in input.l`, `input.l == [NUMBER, TEXT]`, `input.l[0] == NUMBER`,
+	`input.k != NUMBER`, `not input.k == NUMBER`, `input.k > NUMBER`, `f(input.k) == NUMBER`, `input.k in {NUMBER, true}`,
 	`glob.match("/a/*", ["/"], input.s)`, `glob.match("/a/*/c", ["/"], input.s)`, `glob.match("/**", ["/"], input.s)`,
 	`conflict == 1`, `conflict == 1`, `count([1 | some X in input.l; X == conflict]) > 0`, `X := conflict; X == 1; input.o.a`, `f(input.s) == TEXT`,
 })
@@ -52,6 +61,9 @@ func manyRules(seed uint64) string {
 		form = strings.NewReplacer("X", fmt.Sprint("x", variables), "Y", fmt.Sprint("y", variables), "TEXT", "TEXT").Replace(form)
 		for strings.Contains(form, "TEXT") {
 			form = strings.Replace(form, "TEXT", text(), 1)
+		}
+		for strings.Contains(form, "NUMBER") {
+			form = strings.Replace(form, "NUMBER", indexedNumbers[r.IntN(len(indexedNumbers))], 1)
 		}
 		return form
 	}
@@ -103,8 +115,11 @@ func ruleOfKind(kind, i int, fill func(string) string, body []string) string {
 
 // indexedInput is an input of such policies.
 func indexedInput(r *rand.Rand) map[string]any {
+	number := func() any { return json.Number(indexedNumbers[r.IntN(len(indexedNumbers))]) }
 	value := func() any {
-		switch r.IntN(8) {
+		switch r.IntN(9) {
+		case 3:
+			return number()
 		case 0:
 			return []any{nil, true, 1, []any{"a"}, map[string]any{"k": "a"}}[r.IntN(5)]
 		case 1:
@@ -119,6 +134,9 @@ func indexedInput(r *rand.Rand) map[string]any {
 		if r.IntN(8) > 0 {
 			out[name] = value()
 		}
+	}
+	if r.IntN(4) > 0 {
+		out["k"] = number()
 	}
 	if r.IntN(4) > 0 {
 		out["o"] = map[string]any{"k": value(), "a": value()}

@@ -9,7 +9,8 @@ import (
 	"understudy/rego/opaque"
 )
 
-// requirement is what a rule needs: a test of a value of the request, or of an argument, with one of some texts.
+// requirement is what a rule needs: a test of a value of the request, or of an argument, with one of some texts; Equal
+// also with numbers.
 type requirement struct {
 	// value is what is tested. It is ref, or an element of it.
 	value ast.Ref
@@ -213,7 +214,7 @@ func (v *ruleValues) requirements(e *ast.Expr) []requirement {
 	case ast.Equality.Name, ast.Equal.Name:
 		return append(v.equality(a, b), v.equality(b, a)...)
 	case ast.Member.Name:
-		return append(v.texts(a, opaque.Equal, elementTexts(b)), v.member(b, textsOf(a))...)
+		return append(v.texts(a, opaque.Equal, elementsLike(b, scalarOf)), v.member(b, textsOf(a))...)
 	}
 	if affix, ok := affixTests[name]; ok {
 		return v.texts(a, affix.test, affix.texts(b))
@@ -249,7 +250,7 @@ func (v *ruleValues) equality(value, constant *ast.Term) []requirement {
 			return v.member(ast.NewTerm(whole), textsOf(constant))
 		}
 	}
-	return v.texts(value, opaque.Equal, textsOf(constant))
+	return v.texts(value, opaque.Equal, scalarOf(constant))
 }
 
 // elements returns what it requires that a value is an array: each element that has to be a text.
@@ -264,7 +265,7 @@ func (v *ruleValues) elements(value *ast.Term, pattern *ast.Array) (out []requir
 	}
 	other := ast.NewArray(none...)
 	for i := range pattern.Len() {
-		texts := textsOf(pattern.Elem(i))
+		texts := scalarOf(pattern.Elem(i))
 		if len(texts) == 0 {
 			continue
 		}
@@ -283,8 +284,19 @@ func textsOf(t *ast.Term) []*ast.Term {
 	return nil
 }
 
+// scalarOf returns a term that is a text or a number.
+func scalarOf(t *ast.Term) []*ast.Term {
+	if _, ok := t.Value.(ast.Number); ok {
+		return []*ast.Term{t}
+	}
+	return textsOf(t)
+}
+
 // elementTexts returns the elements of a constant array or set of texts; nil for any other term.
-func elementTexts(t *ast.Term) (out []*ast.Term) {
+func elementTexts(t *ast.Term) []*ast.Term { return elementsLike(t, textsOf) }
+
+// elementsLike returns the elements of a constant array or set, if each is of a kind; nil for any other term.
+func elementsLike(t *ast.Term, kind func(*ast.Term) []*ast.Term) (out []*ast.Term) {
 	var elements []*ast.Term
 	switch collection := t.Value.(type) {
 	case *ast.Array:
@@ -293,11 +305,11 @@ func elementTexts(t *ast.Term) (out []*ast.Term) {
 		elements = collection.Slice()
 	}
 	for _, element := range elements {
-		text := textsOf(element)
-		if text == nil {
+		one := kind(element)
+		if one == nil {
 			return nil
 		}
-		out = append(out, text...)
+		out = append(out, one...)
 	}
 	return out
 }

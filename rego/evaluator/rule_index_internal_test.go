@@ -50,7 +50,7 @@ func stepsOf(t *testing.T, module, input string) uint {
 
 // TestFewOfManyRulesAreEvaluated: the number of rules makes no difference for a request that one of them allows.
 func TestFewOfManyRulesAreEvaluated(t *testing.T) {
-	const input = `{"method": "GET", "path": "/service-77/x", "parts": ["service-77", "x"], "roles": ["a", "role-77"], "o": {"k": "role-77", "j": "x"}}`
+	const input = `{"method": "GET", "path": "/service-77/x", "parts": ["service-77", "x"], "roles": ["a", "role-77"], "port": 8077, "o": {"k": "role-77", "j": "x"}}`
 	for _, form := range []string{
 		`allow if { input.method == "GET"; input.path == "/service-N/x" }`,
 		`allow if { path := input.path; "/service-N/x" == path }`,
@@ -60,6 +60,9 @@ func TestFewOfManyRulesAreEvaluated(t *testing.T) {
 		`allow if { strings.any_prefix_match(input.path, ["/service-N/", "/other-N"]) }`,
 		`allow if { strings.any_suffix_match(input.path, ["-N/x", "/other-N"]) }`,
 		`allow if { glob.match("/service-N/*", ["/"], input.path) }`,
+		`allow if { input.method == "GET"; input.port == 80N }`,
+		`allow if { input.port in {80N, 90N} }`,
+		`of(x) if x == 80N` + "\n" + `allow if of(input.port)`,
 		`allow if { "role-N" in input.roles }`,
 		`allow if { input.roles[_] == "role-N" }`,
 		`allow if { input.parts[0] == "service-N" }`,

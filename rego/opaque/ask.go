@@ -144,8 +144,8 @@ func (e *Evaluation) runOn(test *Test, content func(Value) (*ast.Term, error), a
 	return e.run(test, x, y, b.IsNone()), nil
 }
 
-// askTexts asks a test for all of its texts, of which one operand is one. It reports false if
-// neither is.
+// askTexts asks a test for all of its texts, of which one operand is one. It reports false if neither is, or if the
+// test does not say it of all at once.
 func (e *Evaluation) askTexts(test *Test, a, b Value) (Truth, bool, error) {
 	value, constant := a, b
 	if test.swapped || test == Equal && a.IsConstant() {
@@ -166,6 +166,8 @@ func (e *Evaluation) askTexts(test *Test, a, b Value) (Truth, bool, error) {
 	switch {
 	case err != nil:
 		return Undefined, false, err
+	case found.alike && found.truth == Open:
+		return Undefined, false, nil
 	case found.alike:
 		return found.truth, true, nil
 	}

@@ -37,7 +37,8 @@ type Test struct {
 	// texts returns which of some texts fulfil the test with a value, nil if it is asked with one
 	// after the other. The value is b, and the text a, if swapped.
 	texts func(t *texts, content *ast.Term) (matches, bool)
-	// other is the outcome of all texts with a value for which texts reports false.
+	// other is the outcome of all texts with a value for which texts reports false. If it is Open, the test is asked
+	// with one text after the other.
 	other   Truth
 	swapped bool
 }
@@ -125,7 +126,7 @@ func usualNumber(text string) bool {
 
 // The tests of two values. They are what OPA's built-ins of these names are, for all values.
 var (
-	Equal         = &Test{name: "==", of: func(a, b *ast.Term) Truth { return truthOf(EqualTerms(a, b)) }, texts: (*texts).equal}
+	Equal         = &Test{name: "==", of: func(a, b *ast.Term) Truth { return truthOf(EqualTerms(a, b)) }, texts: (*texts).equal, other: Open}
 	LessThan      = &Test{name: "<", of: func(a, b *ast.Term) Truth { return truthOf(ast.Compare(a.Value, b.Value) < 0) }}
 	LessThanEq    = &Test{name: "<=", of: func(a, b *ast.Term) Truth { return truthOf(ast.Compare(a.Value, b.Value) <= 0) }}
 	GreaterThan   = &Test{name: ">", of: func(a, b *ast.Term) Truth { return truthOf(ast.Compare(a.Value, b.Value) > 0) }}

@@ -7,12 +7,12 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// texts are those with which a program compares values by one test. A request's value is
-// compared with all of them at once: one question, and one answer for most requests.
+// texts are those with which a program compares values by one test, and numbers in their usual form. A request's
+// value is compared with all of them at once: one question, and one answer for most requests.
 type texts struct {
-	all []string
-	// at :: text → its place.
-	at map[string]int
+	count int
+	// at :: text → its place, and numbers :: number as it is written → its place.
+	at, numbers map[string]int
 	// lengths are those of the texts, each once, ascending.
 	lengths []int
 }
@@ -20,44 +20,65 @@ type texts struct {
 // matches are places of texts, ascending.
 type matches []uint32
 
-// AddTexts adds the texts of a value with which the program compares by a test. It is for when a program is
-// compiled.
+// AddTexts adds the texts of a value with which the program compares by a test, and for Equal the numbers in their
+// usual form. It is for when a program is compiled.
 func (v *Vocabulary) AddTexts(test *Test, terms ...*ast.Term) {
 	if test.texts == nil {
 		return
 	}
 	t := v.texts[test]
 	if t == nil {
-		t = &texts{at: make(map[string]int)}
+		t = &texts{at: make(map[string]int), numbers: make(map[string]int)}
 		v.texts[test] = t
 	}
 	for _, term := range terms {
 		if term == nil {
 			continue
 		}
-		if text, ok := term.Value.(ast.String); ok && len(text) <= maxElement {
-			t.add(string(text))
+		switch value := term.Value.(type) {
+		case ast.String:
+			if len(value) <= maxElement {
+				t.add(t.at, string(value))
+				t.addLength(len(value))
+			}
+		case ast.Number:
+			if test == Equal && usualNumber(string(value)) {
+				t.add(t.numbers, string(value))
+			}
 		}
 	}
 }
 
-func (t *texts) add(text string) {
-	if _, ok := t.at[text]; ok {
-		return
-	}
-	t.at[text] = len(t.all)
-	t.all = append(t.all, text)
-	if i, found := slices.BinarySearch(t.lengths, len(text)); !found {
-		t.lengths = slices.Insert(t.lengths, i, len(text))
+func (t *texts) add(to map[string]int, text string) {
+	if _, ok := to[text]; !ok {
+		to[text] = t.count
+		t.count++
 	}
 }
 
-// equal returns the text that a value is.
+func (t *texts) addLength(n int) {
+	if i, found := slices.BinarySearch(t.lengths, n); !found {
+		t.lengths = slices.Insert(t.lengths, i, n)
+	}
+}
+
+// equal returns the text or the number that a value is. It reports false for a number in another form than the usual
+// one, which may be equal to one of the numbers.
 func (t *texts) equal(content *ast.Term) (matches, bool) {
-	if text, ok := content.Value.(ast.String); ok {
-		if i, ok := t.at[string(text)]; ok {
-			return matches{uint32(i)}, true
+	in, text := t.at, ""
+	switch value := content.Value.(type) {
+	case ast.String:
+		text = string(value)
+	case ast.Number:
+		in, text = t.numbers, string(value)
+		if len(in) > 0 && !usualNumber(text) {
+			return nil, false
 		}
+	default:
+		return nil, true
+	}
+	if i, ok := in[text]; ok {
+		return matches{uint32(i)}, true
 	}
 	return nil, true
 }
@@ -116,11 +137,14 @@ func (v *Vocabulary) Place(test *Test, text *ast.Term) (uint32, bool) {
 	if t == nil {
 		return 0, false
 	}
-	s, ok := text.Value.(ast.String)
-	if !ok {
-		return 0, false
+	var i int
+	ok := false
+	switch value := text.Value.(type) {
+	case ast.String:
+		i, ok = t.at[string(value)]
+	case ast.Number:
+		i, ok = t.numbers[string(value)]
 	}
-	i, ok := t.at[string(s)]
 	return uint32(i), ok
 }
 
