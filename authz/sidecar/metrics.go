@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"understudy/authz"
@@ -19,6 +20,8 @@ type metrics struct {
 	duration metric.Float64Histogram
 	failures metric.Int64Counter
 	unsaved  metric.Int64Counter
+	// unsavedNow says that the snapshot file does not have the last change.
+	unsavedNow atomic.Bool
 	// labelsIgnored counts the decisions with labels that are none.
 	contradictions metric.Int64Counter
 	labelsIgnored  metric.Int64Counter
@@ -144,8 +147,18 @@ func observeStore(meter metric.Meter, s *Sidecar) error {
 	if err != nil {
 		return err
 	}
+	unsaved, err := meter.Int64ObservableGauge("understudy.snapshot.unsaved",
+		metric.WithDescription("1 while the snapshot file does not have the last change, because it could not be written; otherwise 0."))
+	if err != nil {
+		return err
+	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		status := s.Status()
+		var behind int64
+		if s.metrics.unsavedNow.Load() {
+			behind = 1
+		}
+		o.ObserveInt64(unsaved, behind)
 		o.ObserveInt64(sequence, status.Sequence)
 		o.ObserveFloat64(age, status.Age().Seconds())
 		o.ObserveInt64(missing, int64(len(status.Missing)))
@@ -154,7 +167,7 @@ func observeStore(meter metric.Meter, s *Sidecar) error {
 		o.ObserveInt64(notApplied, policies, metric.WithAttributes(attribute.String("kind", "policy")))
 		o.ObserveInt64(notApplied, experiments, metric.WithAttributes(attribute.String("kind", "experiment")))
 		return nil
-	}, sequence, age, missing, stale, notApplied)
+	}, sequence, age, missing, stale, notApplied, unsaved)
 	return err
 }
 
@@ -182,7 +195,13 @@ func (m *metrics) checked(ctx context.Context, id authz.PolicyID, d authz.Decisi
 	return took
 }
 
-func (m *metrics) notSaved() { m.unsaved.Add(context.Background(), 1) }
+// saved notes whether the snapshot file could be written.
+func (m *metrics) saved(err error) {
+	m.unsavedNow.Store(err != nil)
+	if err != nil {
+		m.unsaved.Add(context.Background(), 1)
+	}
+}
 
 func (m *metrics) notApplied() { m.failures.Add(context.Background(), 1) }
 

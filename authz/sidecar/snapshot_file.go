@@ -29,8 +29,8 @@ func (s *Sidecar) save() {
 		err = replaceFile(s.config.SnapshotFile, content)
 	}
 	s.store.savedWatermark(known)
+	s.metrics.saved(err)
 	if err != nil {
-		s.metrics.notSaved()
 		s.log.Warn("the snapshot file could not be written: a start without the store would use an older one, or none; "+
 			"see to the folder's permissions and room", "file", s.config.SnapshotFile, "error", err)
 	}

@@ -137,3 +137,23 @@ func TestAFileThatCannotBeWrittenIsCounted(t *testing.T) {
 		t.Errorf("%d failures are counted", n)
 	}
 }
+
+// TestAFileThatIsWrittenAgainIsSaved: a folder that is missing is made by the next change.
+func TestAFileThatIsWrittenAgainIsSaved(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "folder")
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	feed, m := newFeed(), newMeter()
+	feed.put(webName, authz.PolicyState{Policy: policy("a", "")})
+	s, stop := startWith(t, feed, newRecording(), func(c *sidecar.Config) { c.SnapshotFile, c.Meters = filepath.Join(folder, "snap"), m })
+	defer stop()
+	testkit.Closed(t, "s is ready", s.Ready())
+	testkit.Await(t, "the file is not written", func() bool { return m.gauge(t, "understudy.snapshot.unsaved") == 1 })
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	feed.put(webName, authz.PolicyState{Policy: policy("b", "")})
+	testkit.Await(t, "the file is written", func() bool { return m.gauge(t, "understudy.snapshot.unsaved") == 0 })
+}

@@ -28,13 +28,13 @@ type storeFault struct {
 var storeFaults = []storeFault{
 	{
 		policies: (*snapshot).missing, reason: authz.ReasonMissing,
-		node:   "the store has lost %d policies that this node enforces: %s",
+		node:   "the store has lost policies that this node enforces (%d): %s",
 		begins: "the store has lost policies; the last ones decide on. " + MissingHelp,
 		ends:   "the store has all policies again, or their loss was accepted",
 	},
 	{
 		policies: (*snapshot).stale, reason: authz.ReasonStale,
-		node:   "the store has gone back: it has older versions of %d policies than this node enforces: %s",
+		node:   "the store has gone back: it has older versions of policies than this node enforces (%d): %s",
 		begins: "the store has gone back: it has older versions of policies than were applied here; the newer ones decide on. " + StaleHelp,
 		ends:   "the store has no older version of a policy any more",
 	},

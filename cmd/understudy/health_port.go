@@ -36,6 +36,8 @@ type readiness struct {
 	Sequence int64 `json:"sequence"`
 	// Policies is how many decide here.
 	Policies int `json:"policies"`
+	// Followed are those of --policies; absent if all policies of the location decide here.
+	Followed []string `json:"followedPolicies,omitempty"`
 	// StoreLostSeconds is for how long the store has not answered.
 	StoreLostSeconds float64 `json:"storeLostSeconds,omitempty"`
 	// StoreError is why it does not.
@@ -174,7 +176,7 @@ func (h *healthPort) readiness() readiness {
 	if h.authz != nil {
 		status := h.authz.sidecar.Status()
 		wentBack = wentBack || status.WentBack
-		r.Observing = h.config.observe
+		r.Observing, r.Followed = h.config.observe, h.config.Policies
 		r.Node, r.Sequence, r.Policies = h.config.node, status.Sequence, status.Policies
 		r.setStore(status)
 		r.setAbsent(status, h.config.effect())

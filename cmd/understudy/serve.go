@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"strings"
 
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 
@@ -43,7 +44,7 @@ func serve(
 	}
 	logger.Info("understudy is listening", "version", version, "authz", s.bound["authz"], "http_authz", s.bound["http-authz"],
 		"reservation", s.bound["reservation"], "admin", s.bound["admin"], "health", s.bound["health"])
-	logger.Info("settings", "store", storage.Redacted(c.Store), "location", c.Location, "policy", c.Policy, "node", c.node,
+	logger.Info("settings", "store", storage.Redacted(c.Store), "location", c.Location, "policy", c.Policy, "policies", strings.Join(c.Policies, ","), "node", c.node,
 		"default_decision", c.defaultDecision, "exporting", s.telemetry.Exporting)
 	if c.observe {
 		logger.Warn("observing: decisions are made and recorded, and none is enforced; every request is answered OK (--observe)")

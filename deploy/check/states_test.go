@@ -40,6 +40,7 @@ var states = map[string]struct {
 }{
 	"ordinary traffic":                       {nil, 0, ordinary},
 	"checks fail":                            {[]string{"UnderstudyChecksFail"}, 0, checksFail},
+	"requests name a missing policy":         {[]string{"UnderstudyPolicyDoesNotExist"}, 0, noPolicy},
 	"60 slow checks at once":                 {[]string{"UnderstudyOverloaded"}, 0, overloaded},
 	"started without the store":              {[]string{"UnderstudyNotReady"}, 0, notReady},
 	"observing for an hour":                  {nil, time.Hour, observing},
@@ -117,6 +118,15 @@ func ordinary(t *testing.T) (before, in page) {
 			s.check("shop", "POST", "/x", "")
 		}
 	})
+}
+
+// noPolicy is a process that is asked by a policy which is not there.
+func noPolicy(t *testing.T) (before, in page) {
+	s := startServer(t, nil)
+	s.createPolicy("shop", getOnly)
+	s.checks(1, "shop", "/x")
+	s.checks(1, "other", "/x")
+	return s.pages(func() { s.checks(300, "other", "/x") })
 }
 
 // checksFail is a process with a policy whose rule has a value of the wrong type for some paths.
@@ -291,7 +301,7 @@ func notWritten(t *testing.T) (before, in page) {
 			t.Fatal(err)
 		}
 		s.change("POST", policies+"?policyId=other", content(getOnly))
-		s.awaitMetric("understudy_snapshot_write_failures_total")
+		s.awaitMetric("understudy_snapshot_unsaved")
 	})
 }
 

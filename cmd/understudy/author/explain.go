@@ -203,6 +203,9 @@ func explainBy(ctx context.Context, policy *adminpb.Policy, recorded *replay.Rec
 		}
 		out.Notes = append(out.Notes, note)
 	}
+	if len(why.Missing) > 0 {
+		out.Notes = append(out.Notes, "`understudy check --explain` explains such a request, sent with its token")
+	}
 	if failed := recorded.Failure(); failed != "" {
 		out.Notes = append(out.Notes, "the log has a failure: "+failed)
 	}

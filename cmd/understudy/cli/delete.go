@@ -34,6 +34,7 @@ sidecars apply. In a script, --yes is needed.
 			op, err := c.policies.DeletePolicy(ctx, &adminpb.DeletePolicyRequest{Name: name, Etag: etag})
 			return c.finish(ctx, op, err)
 		})
+	cmd.SuggestFor = []string{"rm", "remove"}
 	command.BindCondition(cmd.Flags(), &etag, command.Etag, "the etag that the resource has to have")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; needed without a terminal")
 	return cmd

@@ -43,6 +43,21 @@ func likeFlag(flags *pflag.FlagSet, name string) string {
 // suggestedDistance is the most insertions, deletions and replacements between a word and a command that is suggested for it.
 const suggestedDistance = 2
 
+// distance is how many insertions, deletions and replacements make a word of the name of a command, or of a word that
+// people write for it.
+func distance(word string, c *cobra.Command) int {
+	least := levenshtein.ComputeDistance(word, c.Name())
+	for _, other := range c.SuggestFor {
+		if word == other {
+			return 0
+		}
+		if len(other) > 2*suggestedDistance { // each short word is like another one
+			least = min(least, levenshtein.ComputeDistance(word, other))
+		}
+	}
+	return least
+}
+
 // likeCommands returns the commands of a group whose names are most like a word, or begin with it.
 func likeCommands(group *cobra.Command, word string) (names []string) {
 	// Two words without a letter in common are not alike, however short they are.
@@ -50,11 +65,11 @@ func likeCommands(group *cobra.Command, word string) (names []string) {
 	word = strings.ToLower(word)
 	for _, c := range group.Commands() {
 		if c.IsAvailableCommand() {
-			least = min(least, levenshtein.ComputeDistance(word, c.Name()))
+			least = min(least, distance(word, c))
 		}
 	}
 	for _, c := range group.Commands() {
-		if c.IsAvailableCommand() && (levenshtein.ComputeDistance(word, c.Name()) == least || strings.HasPrefix(c.Name(), word)) {
+		if c.IsAvailableCommand() && (distance(word, c) == least || strings.HasPrefix(c.Name(), word)) {
 			names = append(names, c.Name())
 		}
 	}

@@ -29,9 +29,10 @@ func TestLikeCommands(t *testing.T) {
 	for _, name := range []string{"apply", "get", "replay", "report", "revision", "revisions", "put", "list"} {
 		root.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
 	}
+	root.AddCommand(&cobra.Command{Use: "delete", SuggestFor: []string{"rm"}, Run: func(*cobra.Command, []string) {}})
 	root.AddCommand(&cobra.Command{Use: "hidden", Hidden: true, Run: func(*cobra.Command, []string) {}})
 	for word, want := range map[string]string{
-		"aply": "apply", "APPLY": "apply", "lst": "list", "revison": "revision", "re": "replay report revision revisions", "hiden": "", "x": "", "": "apply get replay report revision revisions put list",
+		"aply": "apply", "APPLY": "apply", "lst": "list", "revison": "revision", "re": "replay report revision revisions", "hiden": "", "x": "", "rm": "delete", "": "apply get replay report revision revisions put list delete",
 	} {
 		got := likeCommands(root, word)
 		if want := strings.Fields(want); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {

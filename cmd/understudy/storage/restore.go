@@ -259,8 +259,16 @@ func (r *restore) report(err error, way *way, names []authz.PolicyName, saved au
 	if !written.IsZero() {
 		source = fmt.Sprintf(", %s saved at %s in %s", cmp.Or(way.insteadOf, "as"), written.Local().Format(time.DateTime), r.config.SnapshotFile)
 	}
-	_, err = fmt.Fprintf(r.out, "%s: %d policies of %s%s\n", what, len(names), r.config.Location, source)
+	_, err = fmt.Fprintf(r.out, "%s: %s of %s%s\n", what, counted(len(names)), r.config.Location, source)
 	return err
+}
+
+// counted is a number of policies.
+func counted(n int) string {
+	if n == 1 {
+		return "1 policy"
+	}
+	return fmt.Sprintf("%d policies", n)
 }
 
 // reportAccepted says what becomes, or would become, of all that is no policy.
