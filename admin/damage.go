@@ -88,10 +88,8 @@ func (s *Server) damagedPolicyDeletion(stored StoredPolicy) *Change {
 		Target:     name,
 		Verb:       VerbDelete,
 		Conditions: []Condition{stored.Unchanged()},
-		Writes: []Write{
-			Delete{name}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.acceptances()},
-			DeleteCollection{name.In("revisions")}, DeleteCollection{name.iam()},
-		},
+		Writes: append(experimentsDeletions(name),
+			Delete{name}, DeleteCollection{name.In("revisions")}, DeleteCollection{name.iam()}),
 		before:   stored.Record.Etag,
 		Response: &adminpb.Policy{Name: string(name), DeleteTime: now, PurgeTime: now},
 	}
@@ -117,7 +115,11 @@ func (s *Server) damagedExperimentUpdate(
 	}
 	now := timestamppb.New(s.now())
 	experiment.Uid, experiment.CreateTime, experiment.UpdateTime = NewID(), now, now
-	return experimentReplacement(VerbUpdate, stored, experiment)
+	c, err := experimentReplacement(VerbUpdate, stored, experiment)
+	if err == nil && experiment.BaseRevision != "" {
+		err = s.rebase(ctx, c, stored, experiment)
+	}
+	return c, err
 }
 
 // errListed is the cause of a resource that a list has found unreadable.

@@ -124,7 +124,7 @@ func (s *Server) DeletePolicyExperiment(
 			Target:     name,
 			Verb:       VerbDelete,
 			Conditions: []Condition{stored.unchanged()},
-			Writes:     []Write{Delete{name}, Delete{acceptancesOf(name)}},
+			Writes:     experimentDeletions(name),
 			before:     stored.record.Etag,
 			Response:   &adminpb.PolicyExperiment{Name: string(name)},
 		}
@@ -148,9 +148,12 @@ type storedExperiment struct {
 	parent StoredPolicy
 	// acceptances are there for those who read them with it.
 	acceptances storedAcceptances
+	// base is the live policy that it was made from, for those who read it; nil if that is not known.
+	base *adminpb.Policy
 	// items are in what it differs from its policy, for those who have read no contents because that
-	// is known; nil for others.
-	items *itemList
+	// is known; nil for others. versionItems are the same of [storedExperiment.versions].
+	items        *itemList
+	versionItems [3]*itemList
 }
 
 // exists reports whether there is such an experiment, be it damaged.
@@ -223,6 +226,10 @@ func (s *Server) experimentCreation(
 	if by := access.FromContext(ctx); by.Known() {
 		experiment.Creator, experiment.CreatorDisplay, experiment.PolicyEditors = by.Member, by.Display, []string{by.Member}
 	}
+	base, err := s.setBase(ctx, experiment, stored.parent.Policy)
+	if err != nil {
+		return nil, err
+	}
 	write, err := experimentPut(experiment)
 	if err != nil {
 		return nil, err
@@ -239,7 +246,7 @@ func (s *Server) experimentCreation(
 			}
 			return nil
 		},
-		Writes:   []Write{write},
+		Writes:   []Write{write, base},
 		after:    experiment.Etag,
 		Response: experiment,
 	}, nil
@@ -318,7 +325,10 @@ func (s *Server) experimentUpdate(
 	if err := s.validateExperiment(ctx, experiment, stored.experiment); err != nil {
 		return nil, err
 	}
-	if proto.Equal(content.OfExperiment(experiment), content.OfExperiment(stored.experiment)) {
+	experiment.BaseRevision = cmp.Or(experiment.BaseRevision, stored.experiment.BaseRevision)
+	rebased := experiment.BaseRevision != stored.experiment.BaseRevision
+	same := proto.Equal(content.OfExperiment(experiment), content.OfExperiment(stored.experiment))
+	if same && !rebased {
 		return UnchangedResource(VerbUpdate, stored.record, stored.experiment), nil
 	}
 	now := timestamppb.New(s.now())
@@ -326,10 +336,14 @@ func (s *Server) experimentUpdate(
 	if !content.SamePolicy(experiment, stored.experiment) {
 		experiment.PolicyEditors = withEditor(experiment.PolicyEditors, access.FromContext(ctx).Member)
 	}
-	if preview := experiment.PreviewMetadata; preview.GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {
+	if preview := experiment.PreviewMetadata; !same && preview.GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {
 		preview.State, preview.StopTime = adminpb.PolicyPreviewMetadata_SUSPENDED, now
 	}
-	return experimentReplacement(VerbUpdate, stored, experiment)
+	c, err := experimentReplacement(VerbUpdate, stored, experiment)
+	if err == nil && rebased {
+		err = s.rebase(ctx, c, stored, experiment)
+	}
+	return c, err
 }
 
 // maxPolicyEditors bounds the names that an experiment keeps of those who set its policy.

@@ -9,8 +9,8 @@ import (
 	"understudy/rego/change"
 )
 
-// pair names the contents of a live policy and of an experiment next to it.
-type pair struct{ policyEtag, experimentEtag string }
+// pair names the contents of two versions by their etags, of which the second is compared with the first.
+type pair struct{ from, to string }
 
 // itemList is in what a pair differs. Its list is nil if that could not be found out when it was made.
 type itemList struct {
@@ -65,7 +65,7 @@ func (c *itemLists) note(of pair, d *itemList) {
 // sizeOf is about what a pair takes that is kept.
 func sizeOf(of pair, d *itemList) int {
 	const perPair, perItem = 256, 192
-	size := perPair + len(of.policyEtag) + len(of.experimentEtag)
+	size := perPair + len(of.from) + len(of.to)
 	if d.list == nil {
 		return size
 	}
@@ -82,27 +82,33 @@ func (e storedExperiment) pair() pair { return pair{e.parent.Policy.Etag, e.expe
 // read with their contents, unless it has that already; nil if it cannot be found out. The error is
 // that of ctx, or wraps ErrNoCompiler: then it may be found out later.
 func (s *Server) itemsOf(ctx context.Context, of storedExperiment) (*change.List, error) {
-	d := of.items
-	if d == nil {
-		d = s.itemLists.find(of.pair())
+	if of.items != nil {
+		return of.items.list, nil
 	}
+	return s.compared(ctx, of.name, versionPair{of.pair(), of.parent.Policy, of.experiment.Policy})
+}
+
+// compared returns in what two versions differ, for an experiment; nil if it cannot be found out. The error is as that
+// of itemsOf.
+func (s *Server) compared(ctx context.Context, experiment Key, p versionPair) (*change.List, error) {
+	d := s.itemLists.find(p.pair)
 	if d != nil {
 		return d.list, nil
 	}
 	err := s.compilers.run(ctx, func() error {
-		if d = s.itemLists.find(of.pair()); d != nil {
+		if d = s.itemLists.find(p.pair); d != nil {
 			return nil // anyone who waited for a turn waited for this
 		}
-		list, err := s.compilers.compiler.Items(ctx, of.parent.Policy, of.experiment.Policy)
+		list, err := s.compilers.compiler.Items(ctx, p.from, p.to)
 		if passes(ctx, err) {
 			return err
 		}
 		if err != nil {
-			s.log.WarnContext(ctx, "it cannot be found out in what an experiment differs from its policy", "experiment", string(of.name), "error", err)
+			s.log.WarnContext(ctx, "it cannot be found out in what two versions of a policy differ", "experiment", string(experiment), "error", err)
 			list = nil
 		}
 		d = &itemList{list, time.Now()}
-		s.itemLists.note(of.pair(), d)
+		s.itemLists.note(p.pair, d)
 		return nil
 	})
 	if err != nil {

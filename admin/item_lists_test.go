@@ -90,7 +90,7 @@ func TestItemsAreKept(t *testing.T) {
 			_, err := report(nil)
 			l.check(err)
 		}
-		if n := store.reads.Load(); n != 1 || compiler.compared != 2 {
+		if n := store.reads.Load(); n != 1 || compiler.compared != 3 { // with the experiment, and with its base
 			t.Errorf("of another live policy: contents were read %d times, and compared %d times", n, compiler.compared)
 		}
 	})

@@ -290,7 +290,7 @@ func (s *Server) policyUpdate(
 		return nil, err
 	}
 	if !deleted && proto.Equal(content.OfPolicy(policy), content.OfPolicy(stored.Policy)) {
-		return UnchangedResource(VerbUpdate, stored.Record, stored.Policy), nil
+		return s.unchangedPolicy(ctx, stored)
 	}
 	policy.DeleteTime, policy.PurgeTime = nil, nil
 	policy.UpdateTime = timestamppb.New(s.now())

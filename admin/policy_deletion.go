@@ -12,10 +12,8 @@ import (
 
 // DeletionWrites are the writes of a soft deletion, with what they do below the policy.
 func DeletionWrites(policy Put) []Write {
-	return []Write{
-		policy, DeleteCollection{policy.Key.In("experiments")}, DeleteCollection{policy.Key.acceptances()},
-		ExpireCollection{policy.Key.In("revisions"), policy.ExpireTime}, ExpireCollection{policy.Key.iam(), policy.ExpireTime},
-	}
+	return append(append([]Write{policy}, experimentsDeletions(policy.Key)...),
+		ExpireCollection{policy.Key.In("revisions"), policy.ExpireTime}, ExpireCollection{policy.Key.iam(), policy.ExpireTime})
 }
 
 // UndeletionWrites are the writes that bring back what is below a policy that was soft-deleted.

@@ -174,7 +174,7 @@ func (s *Server) commitment(ctx context.Context, stored storedExperiment, judged
 	}
 	c.Target = stored.name
 	c.Conditions = append(c.Conditions, Exists{stored.name, stored.experiment.Etag})
-	c.Writes = append(c.Writes, Delete{stored.name}, Delete{acceptancesOf(stored.name)})
+	c.Writes = append(c.Writes, experimentDeletions(stored.name)...)
 	c.ended = []EvidenceName{stored.evidence()}
 	c.report = judged
 	c.Response = &emptypb.Empty{}

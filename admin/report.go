@@ -44,8 +44,10 @@ func (s *Server) GetReport(ctx context.Context, r *adminpb.GetReportRequest) (*a
 func (s *Server) readReported(ctx context.Context, name Key) (storedExperiment, StoredConfig, error) {
 	stored, guard, err := s.readGuarded(ctx, name, s.summarized)
 	if err == nil && stored.readable() == nil {
+		known := false
 		stored.items = s.itemLists.find(stored.pair())
-		if stored.needsRules() || stored.items == nil {
+		stored.versionItems, known = s.knownVersions(stored)
+		if stored.needsRules() || stored.items == nil || !known {
 			stored, guard, err = s.readGuarded(ctx, name, s.Get)
 		}
 	}
@@ -74,12 +76,13 @@ func (s *Server) summarized(ctx context.Context, keys ...Key) ([]Record, error) 
 func (s *Server) readGuarded(
 	ctx context.Context, name Key, read func(context.Context, ...Key) ([]Record, error),
 ) (storedExperiment, Record, error) {
-	records, err := read(ctx, name, name.Policy(), configFor(name), acceptancesOf(name))
+	records, err := read(ctx, name, name.Policy(), configFor(name), acceptancesOf(name), baseOf(name))
 	if err != nil {
 		return storedExperiment{name: name}, Record{}, err
 	}
 	stored := s.asExperiment(ctx, name, records[0], records[1])
 	stored.acceptances = s.asAcceptances(ctx, name, records[3])
+	stored.base = s.asBase(ctx, name, records[4])
 	return stored, records[2], nil
 }
 
@@ -139,6 +142,9 @@ func (s *Server) judgeBy(ctx context.Context, stored storedExperiment, in report
 	in.Change, err = s.itemsOf(ctx, stored)
 	if err != nil && (report.DemandsItems(by.location) || report.DemandsItems(by.call)) {
 		return nil, s.storeFailed(ctx, "comparing "+string(stored.name)+" with its policy", err)
+	}
+	if in.Base, err = s.takenBack(ctx, stored); err != nil && (report.Demands(by.location) || report.Demands(by.call)) {
+		return nil, s.storeFailed(ctx, "comparing "+string(stored.name)+" with its base", err)
 	}
 	r := report.Build(in)
 	if err := stored.setAcceptances(r, in, by.fourEyes); err != nil {

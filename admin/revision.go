@@ -219,10 +219,7 @@ func newPolicyWrites(ctx context.Context, policy *adminpb.Policy, how activation
 		return nil, err
 	}
 	name := Key(policy.Name)
-	return []Write{
-		DeleteCollection{name.In("revisions")}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.acceptances()},
-		DeleteCollection{name.iam()}, live, put,
-	}, nil
+	return append(experimentsDeletions(name), DeleteCollection{name.In("revisions")}, DeleteCollection{name.iam()}, live, put), nil
 }
 
 // policyWrites returns the writes that store a policy in the place of another, with

@@ -28,7 +28,7 @@ import (
 
 // mayBeLost are the collections whose changes raise no watermark: what a lost one means is seen,
 // and it changes nothing that is enforced.
-var mayBeLost = map[string]bool{"operations": true, "experiments": true, "acceptances": true}
+var mayBeLost = map[string]bool{"operations": true, "experiments": true, "acceptances": true, "bases": true}
 
 // raisesWatermark reports whether the loss of some writes matters.
 func raisesWatermark(writes []Write) bool {

@@ -41,6 +41,8 @@ type Input struct {
 	Evidence *evidencepb.Evidence
 	// Change is in what the present pair differs; nil if that is not known.
 	Change *change.List
+	// Base is what the live policy has changed since the experiment was made.
+	Base Base
 	// Nodes are the live nodes that have the policy.
 	Nodes []Node
 }
@@ -58,6 +60,7 @@ type Node struct {
 func Build(in Input) *adminpb.Report {
 	r := &adminpb.Report{Name: in.Name, PolicyEtag: in.PolicyEtag, ExperimentEtag: in.ExperimentEtag, RequirementsMet: true}
 	setNodes(r, in.Nodes)
+	setBase(r, in.Base)
 	evidence := in.Evidence
 	if evidence.GetExperimentEtag() != in.ExperimentEtag {
 		evidence = nil

@@ -66,6 +66,9 @@ func DoubtsOf(r *adminpb.Report, given *adminpb.CommitRequirements) Doubts {
 		careful = merged(Default(), strict(unjudgedBy(r, Default())))
 		d.Required = proto.CloneOf(careful)
 	}
+	if TakesBack(r) && d.Required.MaxTakenBackCount == nil && !MayTakeBack(r) {
+		careful.MaxTakenBackCount, d.Required.MaxTakenBackCount = proto.Int64(0), proto.Int64(0)
+	}
 	if len(unmetOf(careful, r)) == 0 {
 		return d
 	}
@@ -215,5 +218,7 @@ func loosen(r *adminpb.CommitRequirements, name string, of *adminpb.Report) {
 		r.MaxDroppedRatio = nil
 	case changed:
 		r.MinChangedCoverage = nil
+	case takenBack:
+		r.MaxTakenBackCount = of.TakenBackCount
 	}
 }

@@ -99,6 +99,9 @@ func SetResults(report *adminpb.Report, location, call *adminpb.CommitRequiremen
 	report.Requirements = append(
 		Judge(location, adminpb.Report_RequirementResult_LOCATION, report, by),
 		Judge(call, adminpb.Report_RequirementResult_CALL, report, by)...)
+	if implied := impliedResult(report); implied != nil {
+		report.Requirements = append(report.Requirements, implied)
+	}
 	report.RequirementsMet = len(Unmet(report)) == 0
 }
 

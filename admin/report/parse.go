@@ -62,6 +62,7 @@ func Names() []string {
 //	response-changed<=1%  at most this share of those with the same result
 //	failed<=0.1%          at most this share of those compared
 //	dropped<=1%           at most this share of all requests was not compared
+//	taken-back<=2         at most this many changes of the live policy are taken back; 0 unless it is said
 //	changed>=80%          at least this share of the items in which they differ was seen or accepted
 //	all-nodes             every live node that has the policy reports
 //	different-committer   anyone who commits has never set the policy of the experiment
@@ -221,7 +222,7 @@ var aliases = map[string]string{
 	"failures": "failed", "errors": "failed", "drops": "dropped", "nodes": "all-nodes",
 	"caller": "callers", "principals": "callers", "users": "callers", "min-caller-count": "callers",
 	"endpoint": "endpoints", "paths": "endpoints", "routes": "endpoints", "min-endpoint-count": "endpoints",
-	"lost": dropped, "four-eyes": DifferentCommitter, "committer": DifferentCommitter, "require-different-committer": DifferentCommitter,
+	"lost": dropped, "rebase": takenBack, "reverts": takenBack, "four-eyes": DifferentCommitter, "committer": DifferentCommitter, "require-different-committer": DifferentCommitter,
 	"coverage": changed, "rules": changed, "changed-rules": changed, "items": changed, "time": "duration", "min-duration": "duration", "pairs": "scope",
 }
 

@@ -62,6 +62,7 @@ const (
 	failed          = "failed"
 	dropped         = "dropped"
 	changed         = "changed"
+	takenBack       = "taken-back"
 )
 
 // nothingCompared is what there is of a share before anything was compared.
@@ -88,7 +89,7 @@ var requirements = slices.Concat(
 	limits(failed, adminpb.Report_FAILED, func(r *adminpb.CommitRequirements) (**int64, **float64) {
 		return &r.MaxFailedCount, &r.MaxFailedRatio
 	}),
-	[]requirement{maxDroppedCount(), maxDroppedShare(), minCoverage(), allNodes(), differentCommitter(), scope()},
+	[]requirement{maxDroppedCount(), maxDroppedShare(), minCoverage(), maxTakenBackCount(), allNodes(), differentCommitter(), scope()},
 )
 
 // minCoverage is the share of the items in which the policies differ that was seen or accepted. They are

@@ -61,6 +61,7 @@ func (u *UI) experiment(r *http.Request) (*view, error) {
 		Crumbs: crumbs(name), Location: locationOf(name), Tab: "policies",
 		Parts: []part{
 			{ID: "verdict", Page: "verdict", Data: t},
+			{ID: "undoes", Page: "undoes", Data: verdict.TakenBack(t.Report)},
 			{ID: "requirements", Page: "requirements", Data: verdict.Requirements(t.Report)},
 			{ID: "numbers", Page: "numbers", Data: numbersOf(t.Report)},
 			{ID: "time", Page: "time", Data: plotsOf(t.Report)},

@@ -392,6 +392,60 @@ func (Report_Item_State) EnumDescriptor() ([]byte, []int) {
 	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 2}
 }
 
+// What a commit does to it.
+type Report_TakenBackChange_State int32
+
+const (
+	// Default value. This value is unused.
+	Report_TakenBackChange_STATE_UNSPECIFIED Report_TakenBackChange_State = 0
+	// The experiment has what the base has: its commit takes the change back.
+	Report_TakenBackChange_TAKEN_BACK Report_TakenBackChange_State = 1
+	// The experiment has neither what the base has nor what the live policy has, or
+	// that cannot be found out: its commit overrides the change.
+	Report_TakenBackChange_OVERRIDDEN Report_TakenBackChange_State = 2
+)
+
+// Enum value maps for Report_TakenBackChange_State.
+var (
+	Report_TakenBackChange_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "TAKEN_BACK",
+		2: "OVERRIDDEN",
+	}
+	Report_TakenBackChange_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"TAKEN_BACK":        1,
+		"OVERRIDDEN":        2,
+	}
+)
+
+func (x Report_TakenBackChange_State) Enum() *Report_TakenBackChange_State {
+	p := new(Report_TakenBackChange_State)
+	*p = x
+	return p
+}
+
+func (x Report_TakenBackChange_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Report_TakenBackChange_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_understudy_admin_v1_admin_proto_enumTypes[6].Descriptor()
+}
+
+func (Report_TakenBackChange_State) Type() protoreflect.EnumType {
+	return &file_understudy_admin_v1_admin_proto_enumTypes[6]
+}
+
+func (x Report_TakenBackChange_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Report_TakenBackChange_State.Descriptor instead.
+func (Report_TakenBackChange_State) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13, 0}
+}
+
 // Where the requirement comes from.
 type Report_RequirementResult_Source int32
 
@@ -429,11 +483,11 @@ func (x Report_RequirementResult_Source) String() string {
 }
 
 func (Report_RequirementResult_Source) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[6].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[7].Descriptor()
 }
 
 func (Report_RequirementResult_Source) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[6]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[7]
 }
 
 func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
@@ -442,7 +496,7 @@ func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_RequirementResult_Source.Descriptor instead.
 func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 15, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 16, 0}
 }
 
 // Whether an acceptance holds.
@@ -494,11 +548,11 @@ func (x Acceptance_State) String() string {
 }
 
 func (Acceptance_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[7].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[8].Descriptor()
 }
 
 func (Acceptance_State) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[7]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[8]
 }
 
 func (x Acceptance_State) Number() protoreflect.EnumNumber {
@@ -548,11 +602,11 @@ func (x CommitRequirements_Scope) String() string {
 }
 
 func (CommitRequirements_Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[8].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[9].Descriptor()
 }
 
 func (CommitRequirements_Scope) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[8]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[9]
 }
 
 func (x CommitRequirements_Scope) Number() protoreflect.EnumNumber {
@@ -604,11 +658,11 @@ func (x PolicyPreviewMetadata_State) String() string {
 }
 
 func (PolicyPreviewMetadata_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[9].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[10].Descriptor()
 }
 
 func (PolicyPreviewMetadata_State) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[9]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[10]
 }
 
 func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
@@ -852,8 +906,15 @@ type PolicyExperiment struct {
 	// the issuer of the token said then; empty if it said none. It is for display:
 	// many may have the same, and nothing is decided by it.
 	CreatorDisplay string `protobuf:"bytes,13,opt,name=creator_display,json=creatorDisplay,proto3" json:"creator_display,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Optional. The revision of the live policy that `policy` was made from. It is the
+	// live one when the experiment is created, unless it is given. An update moves it
+	// only to one that is given, so a hot fix after it is not forgotten: the report has
+	// what a commit would take back (`taken_back_changes`). It is not in the etag. Empty of an
+	// experiment that an earlier version created. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/revisions/{revision}`
+	BaseRevision  string `protobuf:"bytes,14,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyExperiment) Reset() {
@@ -973,6 +1034,13 @@ func (x *PolicyExperiment) GetPolicyEditors() []string {
 func (x *PolicyExperiment) GetCreatorDisplay() string {
 	if x != nil {
 		return x.CreatorDisplay
+	}
+	return ""
+}
+
+func (x *PolicyExperiment) GetBaseRevision() string {
+	if x != nil {
+		return x.BaseRevision
 	}
 	return ""
 }
@@ -1135,9 +1203,20 @@ type Report struct {
 	// Output only. What an acceptance names all items at once by, those too that are
 	// not listed: 20 hexadecimal digits. It is another one as soon as anything else
 	// differs. Empty if there are no items.
-	ChangeId      string `protobuf:"bytes,56,opt,name=change_id,json=changeId,proto3" json:"change_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ChangeId string `protobuf:"bytes,56,opt,name=change_id,json=changeId,proto3" json:"change_id,omitempty"`
+	// Output only. The `base_revision` of the experiment.
+	BaseRevision string `protobuf:"bytes,57,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
+	// Output only. How many changes of the live policy since the base a commit would
+	// take back or override. Absent if that is not known: the experiment has no base, or
+	// it cannot be found out in what the versions differ.
+	TakenBackCount *int64 `protobuf:"varint,58,opt,name=taken_back_count,json=takenBackCount,proto3,oneof" json:"taken_back_count,omitempty"`
+	// Output only. Those changes, at most 20.
+	TakenBackChanges []*Report_TakenBackChange `protobuf:"bytes,59,rep,name=taken_back_changes,json=takenBackChanges,proto3" json:"taken_back_changes,omitempty"`
+	// Output only. How the live policy became live, if a commit would take something of
+	// it back.
+	PolicyActivation *PolicyRevision_Activation `protobuf:"bytes,60,opt,name=policy_activation,json=policyActivation,proto3" json:"policy_activation,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -1525,6 +1604,34 @@ func (x *Report) GetChangeId() string {
 		return x.ChangeId
 	}
 	return ""
+}
+
+func (x *Report) GetBaseRevision() string {
+	if x != nil {
+		return x.BaseRevision
+	}
+	return ""
+}
+
+func (x *Report) GetTakenBackCount() int64 {
+	if x != nil && x.TakenBackCount != nil {
+		return *x.TakenBackCount
+	}
+	return 0
+}
+
+func (x *Report) GetTakenBackChanges() []*Report_TakenBackChange {
+	if x != nil {
+		return x.TakenBackChanges
+	}
+	return nil
+}
+
+func (x *Report) GetPolicyActivation() *PolicyRevision_Activation {
+	if x != nil {
+		return x.PolicyActivation
+	}
+	return nil
 }
 
 // A reviewer's word that a group of differences of an experiment is as it should
@@ -3013,8 +3120,8 @@ type ListPolicyExperimentsRequest struct {
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Optional. An AIP-160 filter over `name`, `policy`, `preview_metadata`,
 	// `annotations`, `etag`, `uid`, `display_name`, `reconciling`, `create_time`,
-	// `update_time`, `creator`, `creator_display` and `policy_editors`. A word alone
-	// searches `name` and `display_name`.
+	// `update_time`, `creator`, `creator_display`, `policy_editors` and
+	// `base_revision`. A word alone searches `name` and `display_name`.
 	// Example: `preview_metadata.state = ACTIVE AND policy.rules:*`
 	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Optional. An AIP-132 order, such as `create_time desc, display_name`.
@@ -4856,8 +4963,11 @@ type CommitRequirements struct {
 	// Optional. The requests of `min_request_count` have at least this many distinct
 	// methods and paths.
 	MinEndpointCount int64 `protobuf:"varint,18,opt,name=min_endpoint_count,json=minEndpointCount,proto3" json:"min_endpoint_count,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Optional. At most this many changes of the live policy are taken back or
+	// overridden. If it is absent and anything else is required, it is 0.
+	MaxTakenBackCount *int64 `protobuf:"varint,24,opt,name=max_taken_back_count,json=maxTakenBackCount,proto3,oneof" json:"max_taken_back_count,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *CommitRequirements) Reset() {
@@ -5040,6 +5150,13 @@ func (x *CommitRequirements) GetMinCallerCount() int64 {
 func (x *CommitRequirements) GetMinEndpointCount() int64 {
 	if x != nil {
 		return x.MinEndpointCount
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMaxTakenBackCount() int64 {
+	if x != nil && x.MaxTakenBackCount != nil {
+		return *x.MaxTakenBackCount
 	}
 	return 0
 }
@@ -7983,6 +8100,118 @@ func (x *Report_Item) GetSeenCount() int64 {
 	return 0
 }
 
+// A change of the live policy since the base of the experiment, which the
+// experiment does not have.
+type Report_TakenBackChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. What a commit does to it.
+	State Report_TakenBackChange_State `protobuf:"varint,1,opt,name=state,proto3,enum=understudy.admin.v1.Report_TakenBackChange_State" json:"state,omitempty"`
+	// Output only. What the live policy has changed.
+	Kind Report_Item_ItemKind `protobuf:"varint,2,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Item_ItemKind" json:"kind,omitempty"`
+	// Output only. The module that it is in; empty for data. Of what the live policy
+	// has, it is a module of that, otherwise of the base.
+	File string `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"`
+	// Output only. Its line, from 1.
+	Line int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
+	// Output only. The name of its rule, such as `data.shop.allow`; empty for data.
+	Rule string `protobuf:"bytes,5,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Output only. The place of data, such as `data.users.ann`; empty for others.
+	DataPath string `protobuf:"bytes,6,opt,name=data_path,json=dataPath,proto3" json:"data_path,omitempty"`
+	// Output only. What the base has there, cut after 120 bytes; empty if that is
+	// nothing.
+	BaseText string `protobuf:"bytes,7,opt,name=base_text,json=baseText,proto3" json:"base_text,omitempty"`
+	// Output only. The same of the live policy.
+	PolicyText    string `protobuf:"bytes,8,opt,name=policy_text,json=policyText,proto3" json:"policy_text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_TakenBackChange) Reset() {
+	*x = Report_TakenBackChange{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_TakenBackChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_TakenBackChange) ProtoMessage() {}
+
+func (x *Report_TakenBackChange) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_TakenBackChange.ProtoReflect.Descriptor instead.
+func (*Report_TakenBackChange) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13}
+}
+
+func (x *Report_TakenBackChange) GetState() Report_TakenBackChange_State {
+	if x != nil {
+		return x.State
+	}
+	return Report_TakenBackChange_STATE_UNSPECIFIED
+}
+
+func (x *Report_TakenBackChange) GetKind() Report_Item_ItemKind {
+	if x != nil {
+		return x.Kind
+	}
+	return Report_Item_ITEM_KIND_UNSPECIFIED
+}
+
+func (x *Report_TakenBackChange) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Report_TakenBackChange) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *Report_TakenBackChange) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Report_TakenBackChange) GetDataPath() string {
+	if x != nil {
+		return x.DataPath
+	}
+	return ""
+}
+
+func (x *Report_TakenBackChange) GetBaseText() string {
+	if x != nil {
+		return x.BaseText
+	}
+	return ""
+}
+
+func (x *Report_TakenBackChange) GetPolicyText() string {
+	if x != nil {
+		return x.PolicyText
+	}
+	return ""
+}
+
 // How far the live policy differs from itself.
 type Report_Noise struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7996,7 +8225,7 @@ type Report_Noise struct {
 
 func (x *Report_Noise) Reset() {
 	*x = Report_Noise{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[83]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8008,7 +8237,7 @@ func (x *Report_Noise) String() string {
 func (*Report_Noise) ProtoMessage() {}
 
 func (x *Report_Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[83]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8021,7 +8250,7 @@ func (x *Report_Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Noise.ProtoReflect.Descriptor instead.
 func (*Report_Noise) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 14}
 }
 
 func (x *Report_Noise) GetSampledCount() int64 {
@@ -8062,7 +8291,7 @@ type Report_ReplayedReport struct {
 
 func (x *Report_ReplayedReport) Reset() {
 	*x = Report_ReplayedReport{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[84]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8074,7 +8303,7 @@ func (x *Report_ReplayedReport) String() string {
 func (*Report_ReplayedReport) ProtoMessage() {}
 
 func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[84]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8087,7 +8316,7 @@ func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ReplayedReport.ProtoReflect.Descriptor instead.
 func (*Report_ReplayedReport) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 14}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 15}
 }
 
 func (x *Report_ReplayedReport) GetCounts() *Report_ReportCounts {
@@ -8158,7 +8387,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[85]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8170,7 +8399,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[85]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8183,7 +8412,7 @@ func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_RequirementResult.ProtoReflect.Descriptor instead.
 func (*Report_RequirementResult) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 15}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 16}
 }
 
 func (x *Report_RequirementResult) GetRequirement() string {
@@ -8232,7 +8461,8 @@ func (x *Report_RequirementResult) GetSource() Report_RequirementResult_Source {
 type PolicyRevision_Activation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. The method that made it live: `create`, `update`, `undelete`,
-	// `commit`, `rollback` or `promote`.
+	// `commit`, `rollback` or `promote`. An `update` to content that another
+	// caller or method has made live is kept, too.
 	Verb string `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
 	// Output only. When it became live.
 	ActivateTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=activate_time,json=activateTime,proto3" json:"activate_time,omitempty"`
@@ -8252,7 +8482,7 @@ type PolicyRevision_Activation struct {
 
 func (x *PolicyRevision_Activation) Reset() {
 	*x = PolicyRevision_Activation{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[87]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8264,7 +8494,7 @@ func (x *PolicyRevision_Activation) String() string {
 func (*PolicyRevision_Activation) ProtoMessage() {}
 
 func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[87]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8355,7 +8585,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:o\xeaAl\n" +
-	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\x88\a\n" +
+	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\xd9\a\n" +
 	"\x10PolicyExperiment\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x128\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x02R\x06policy\x12Z\n" +
@@ -8372,11 +8602,13 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"updateTime\x12\x1d\n" +
 	"\acreator\x18\v \x01(\tB\x03\xe0A\x03R\acreator\x12*\n" +
 	"\x0epolicy_editors\x18\f \x03(\tB\x03\xe0A\x03R\rpolicyEditors\x12,\n" +
-	"\x0fcreator_display\x18\r \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\x1a>\n" +
+	"\x0fcreator_display\x18\r \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\x12O\n" +
+	"\rbase_revision\x18\x0e \x01(\tB*\xe0A\x01\xfaA$\n" +
+	"\"understudy.internal/PolicyRevisionR\fbaseRevision\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\x94F\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\x8bL\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -8436,7 +8668,12 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10all_pairs_bounds\x185 \x03(\v2!.understudy.admin.v1.Report.BoundB\x03\xe0A\x03R\x0eallPairsBounds\x12\"\n" +
 	"\n" +
 	"week_hours\x186 \x03(\x05B\x03\xe0A\x03R\tweekHours\x12 \n" +
-	"\tchange_id\x188 \x01(\tB\x03\xe0A\x03R\bchangeId\x1a\x80\x02\n" +
+	"\tchange_id\x188 \x01(\tB\x03\xe0A\x03R\bchangeId\x12O\n" +
+	"\rbase_revision\x189 \x01(\tB*\xe0A\x03\xfaA$\n" +
+	"\"understudy.internal/PolicyRevisionR\fbaseRevision\x122\n" +
+	"\x10taken_back_count\x18: \x01(\x03B\x03\xe0A\x03H\x01R\x0etakenBackCount\x88\x01\x01\x12^\n" +
+	"\x12taken_back_changes\x18; \x03(\v2+.understudy.admin.v1.Report.TakenBackChangeB\x03\xe0A\x03R\x10takenBackChanges\x12`\n" +
+	"\x11policy_activation\x18< \x01(\v2..understudy.admin.v1.PolicyRevision.ActivationB\x03\xe0A\x03R\x10policyActivation\x1a\x80\x02\n" +
 	"\fResultCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x129\n" +
@@ -8589,7 +8826,23 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x06UNSEEN\x10\x02\x12\v\n" +
 	"\aPENDING\x10\x03\x12\f\n" +
-	"\bACCEPTED\x10\x04\x1a]\n" +
+	"\bACCEPTED\x10\x04\x1a\x98\x03\n" +
+	"\x0fTakenBackChange\x12L\n" +
+	"\x05state\x18\x01 \x01(\x0e21.understudy.admin.v1.Report.TakenBackChange.StateB\x03\xe0A\x03R\x05state\x12B\n" +
+	"\x04kind\x18\x02 \x01(\x0e2).understudy.admin.v1.Report.Item.ItemKindB\x03\xe0A\x03R\x04kind\x12\x17\n" +
+	"\x04file\x18\x03 \x01(\tB\x03\xe0A\x03R\x04file\x12\x17\n" +
+	"\x04line\x18\x04 \x01(\x05B\x03\xe0A\x03R\x04line\x12\x17\n" +
+	"\x04rule\x18\x05 \x01(\tB\x03\xe0A\x03R\x04rule\x12 \n" +
+	"\tdata_path\x18\x06 \x01(\tB\x03\xe0A\x03R\bdataPath\x12 \n" +
+	"\tbase_text\x18\a \x01(\tB\x03\xe0A\x03R\bbaseText\x12$\n" +
+	"\vpolicy_text\x18\b \x01(\tB\x03\xe0A\x03R\n" +
+	"policyText\">\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"TAKEN_BACK\x10\x01\x12\x0e\n" +
+	"\n" +
+	"OVERRIDDEN\x10\x02\x1a]\n" +
 	"\x05Noise\x12(\n" +
 	"\rsampled_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\fsampledCount\x12*\n" +
 	"\x0ediffered_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\rdifferedCount\x1a\xba\x03\n" +
@@ -8621,7 +8874,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x06FAILED\x10\x04\x12\x0f\n" +
 	"\vLIVE_FAILED\x10\x05:\x8c\x01\xeaA\x88\x01\n" +
 	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06reportB\x13\n" +
-	"\x11_changed_coverageJ\x04\b\x19\x10\x1aJ\x04\b\x1a\x10\x1bJ\x04\b\x1f\x10 J\x04\b \x10!R\rchanged_rulesR\x15changed_rule_coverageR\fchanged_dataR\x18other_changed_rule_count\"\x9c\t\n" +
+	"\x11_changed_coverageB\x13\n" +
+	"\x11_taken_back_countJ\x04\b\x19\x10\x1aJ\x04\b\x1a\x10\x1bJ\x04\b\x1f\x10 J\x04\b \x10!R\rchanged_rulesR\x15changed_rule_coverageR\fchanged_dataR\x18other_changed_rule_count\"\x9c\t\n" +
 	"\n" +
 	"Acceptance\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
@@ -8899,7 +9153,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16reservation_max_length\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x14reservationMaxLength\"j\n" +
 	"\x15ExternalServiceFilter\x12&\n" +
 	"\fendpoint_url\x18\x01 \x01(\tB\x03\xe0A\x01R\vendpointUrl\x12)\n" +
-	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xe1\x0e\n" +
+	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xb5\x0f\n" +
 	"\x12CommitRequirements\x12/\n" +
 	"\x11min_request_count\x18\x01 \x01(\x03B\x03\xe0A\x01R\x0fminRequestCount\x12A\n" +
 	"\fmin_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\vminDuration\x12=\n" +
@@ -8924,7 +9178,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x11max_dropped_count\x18\x0f \x01(\x03B\x03\xe0A\x01H\x0eR\x0fmaxDroppedCount\x88\x01\x01\x12C\n" +
 	"\x1brequire_different_committer\x18\x10 \x01(\bB\x03\xe0A\x01R\x19requireDifferentCommitter\x12-\n" +
 	"\x10min_caller_count\x18\x11 \x01(\x03B\x03\xe0A\x01R\x0eminCallerCount\x121\n" +
-	"\x12min_endpoint_count\x18\x12 \x01(\x03B\x03\xe0A\x01R\x10minEndpointCount\"?\n" +
+	"\x12min_endpoint_count\x18\x12 \x01(\x03B\x03\xe0A\x01R\x10minEndpointCount\x129\n" +
+	"\x14max_taken_back_count\x18\x18 \x01(\x03B\x03\xe0A\x01H\x0fR\x11maxTakenBackCount\x88\x01\x01\"?\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fPRESENT_PAIR\x10\x01\x12\r\n" +
@@ -8943,7 +9198,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x18_max_newly_allowed_boundB!\n" +
 	"\x1f_max_newly_denied_request_boundB\"\n" +
 	" _max_newly_allowed_request_boundB\x14\n" +
-	"\x12_max_dropped_countJ\x04\b\f\x10\rR\x19min_changed_rule_coverage\"\xbf\x02\n" +
+	"\x12_max_dropped_countB\x17\n" +
+	"\x15_max_taken_back_countJ\x04\b\f\x10\rR\x19min_changed_rule_coverage\"\xbf\x02\n" +
 	"\x15PolicyPreviewMetadata\x12K\n" +
 	"\x05state\x18\x01 \x01(\x0e20.understudy.admin.v1.PolicyPreviewMetadata.StateB\x03\xe0A\x03R\x05state\x12\"\n" +
 	"\n" +
@@ -9172,8 +9428,8 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_understudy_admin_v1_admin_proto_rawDescData
 }
 
-var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
+var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(PolicyView)(0),                              // 0: understudy.admin.v1.PolicyView
 	(Report_Kind)(0),                             // 1: understudy.admin.v1.Report.Kind
@@ -9181,322 +9437,328 @@ var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(Report_Item_ItemKind)(0),                    // 3: understudy.admin.v1.Report.Item.ItemKind
 	(Report_Item_Side)(0),                        // 4: understudy.admin.v1.Report.Item.Side
 	(Report_Item_State)(0),                       // 5: understudy.admin.v1.Report.Item.State
-	(Report_RequirementResult_Source)(0),         // 6: understudy.admin.v1.Report.RequirementResult.Source
-	(Acceptance_State)(0),                        // 7: understudy.admin.v1.Acceptance.State
-	(CommitRequirements_Scope)(0),                // 8: understudy.admin.v1.CommitRequirements.Scope
-	(PolicyPreviewMetadata_State)(0),             // 9: understudy.admin.v1.PolicyPreviewMetadata.State
-	(*Policy)(nil),                               // 10: understudy.admin.v1.Policy
-	(*PolicyExperiment)(nil),                     // 11: understudy.admin.v1.PolicyExperiment
-	(*Report)(nil),                               // 12: understudy.admin.v1.Report
-	(*Acceptance)(nil),                           // 13: understudy.admin.v1.Acceptance
-	(*PolicyRevision)(nil),                       // 14: understudy.admin.v1.PolicyRevision
-	(*Config)(nil),                               // 15: understudy.admin.v1.Config
-	(*Node)(nil),                                 // 16: understudy.admin.v1.Node
-	(*GetPolicyRequest)(nil),                     // 17: understudy.admin.v1.GetPolicyRequest
-	(*ListPoliciesRequest)(nil),                  // 18: understudy.admin.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),                 // 19: understudy.admin.v1.ListPoliciesResponse
-	(*CreatePolicyRequest)(nil),                  // 20: understudy.admin.v1.CreatePolicyRequest
-	(*UpdatePolicyRequest)(nil),                  // 21: understudy.admin.v1.UpdatePolicyRequest
-	(*DeletePolicyRequest)(nil),                  // 22: understudy.admin.v1.DeletePolicyRequest
-	(*UndeletePolicyRequest)(nil),                // 23: understudy.admin.v1.UndeletePolicyRequest
-	(*RollbackPolicyRequest)(nil),                // 24: understudy.admin.v1.RollbackPolicyRequest
-	(*PromotePoliciesRequest)(nil),               // 25: understudy.admin.v1.PromotePoliciesRequest
-	(*PromotedPolicy)(nil),                       // 26: understudy.admin.v1.PromotedPolicy
-	(*PromotePoliciesResponse)(nil),              // 27: understudy.admin.v1.PromotePoliciesResponse
-	(*GetPolicyExperimentRequest)(nil),           // 28: understudy.admin.v1.GetPolicyExperimentRequest
-	(*ListPolicyExperimentsRequest)(nil),         // 29: understudy.admin.v1.ListPolicyExperimentsRequest
-	(*ListPolicyExperimentsResponse)(nil),        // 30: understudy.admin.v1.ListPolicyExperimentsResponse
-	(*CreatePolicyExperimentRequest)(nil),        // 31: understudy.admin.v1.CreatePolicyExperimentRequest
-	(*UpdatePolicyExperimentRequest)(nil),        // 32: understudy.admin.v1.UpdatePolicyExperimentRequest
-	(*DeletePolicyExperimentRequest)(nil),        // 33: understudy.admin.v1.DeletePolicyExperimentRequest
-	(*StartPreviewPolicyExperimentRequest)(nil),  // 34: understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	(*StopPreviewPolicyExperimentRequest)(nil),   // 35: understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	(*CommitPolicyExperimentRequest)(nil),        // 36: understudy.admin.v1.CommitPolicyExperimentRequest
-	(*GetReportRequest)(nil),                     // 37: understudy.admin.v1.GetReportRequest
-	(*GetAcceptanceRequest)(nil),                 // 38: understudy.admin.v1.GetAcceptanceRequest
-	(*ListAcceptancesRequest)(nil),               // 39: understudy.admin.v1.ListAcceptancesRequest
-	(*ListAcceptancesResponse)(nil),              // 40: understudy.admin.v1.ListAcceptancesResponse
-	(*CreateAcceptanceRequest)(nil),              // 41: understudy.admin.v1.CreateAcceptanceRequest
-	(*DeleteAcceptanceRequest)(nil),              // 42: understudy.admin.v1.DeleteAcceptanceRequest
-	(*GetPolicyRevisionRequest)(nil),             // 43: understudy.admin.v1.GetPolicyRevisionRequest
-	(*ListPolicyRevisionsRequest)(nil),           // 44: understudy.admin.v1.ListPolicyRevisionsRequest
-	(*ListPolicyRevisionsResponse)(nil),          // 45: understudy.admin.v1.ListPolicyRevisionsResponse
-	(*GetConfigRequest)(nil),                     // 46: understudy.admin.v1.GetConfigRequest
-	(*UpdateConfigRequest)(nil),                  // 47: understudy.admin.v1.UpdateConfigRequest
-	(*GetNodeRequest)(nil),                       // 48: understudy.admin.v1.GetNodeRequest
-	(*ListNodesRequest)(nil),                     // 49: understudy.admin.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),                    // 50: understudy.admin.v1.ListNodesResponse
-	(*PolicyRule)(nil),                           // 51: understudy.admin.v1.PolicyRule
-	(*RegoFilter)(nil),                           // 52: understudy.admin.v1.RegoFilter
-	(*MaximumReservationLengthFilter)(nil),       // 53: understudy.admin.v1.MaximumReservationLengthFilter
-	(*ExternalServiceFilter)(nil),                // 54: understudy.admin.v1.ExternalServiceFilter
-	(*CommitRequirements)(nil),                   // 55: understudy.admin.v1.CommitRequirements
-	(*PolicyPreviewMetadata)(nil),                // 56: understudy.admin.v1.PolicyPreviewMetadata
-	(*OperationMetadata)(nil),                    // 57: understudy.admin.v1.OperationMetadata
-	(*StartPreviewPolicyExperimentMetadata)(nil), // 58: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
-	(*StopPreviewPolicyExperimentMetadata)(nil),  // 59: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
-	(*CommitPolicyExperimentMetadata)(nil),       // 60: understudy.admin.v1.CommitPolicyExperimentMetadata
-	(*Dataset)(nil),                              // 61: understudy.admin.v1.Dataset
-	(*DatasetVersion)(nil),                       // 62: understudy.admin.v1.DatasetVersion
-	(*GetDatasetRequest)(nil),                    // 63: understudy.admin.v1.GetDatasetRequest
-	(*ListDatasetsRequest)(nil),                  // 64: understudy.admin.v1.ListDatasetsRequest
-	(*ListDatasetsResponse)(nil),                 // 65: understudy.admin.v1.ListDatasetsResponse
-	(*CreateDatasetRequest)(nil),                 // 66: understudy.admin.v1.CreateDatasetRequest
-	(*UpdateDatasetRequest)(nil),                 // 67: understudy.admin.v1.UpdateDatasetRequest
-	(*DeleteDatasetRequest)(nil),                 // 68: understudy.admin.v1.DeleteDatasetRequest
-	(*UndeleteDatasetRequest)(nil),               // 69: understudy.admin.v1.UndeleteDatasetRequest
-	(*UploadDatasetRequest)(nil),                 // 70: understudy.admin.v1.UploadDatasetRequest
-	(*PatchDatasetRequest)(nil),                  // 71: understudy.admin.v1.PatchDatasetRequest
-	(*DownloadDatasetRequest)(nil),               // 72: understudy.admin.v1.DownloadDatasetRequest
-	(*RollbackDatasetRequest)(nil),               // 73: understudy.admin.v1.RollbackDatasetRequest
-	(*GetDatasetVersionRequest)(nil),             // 74: understudy.admin.v1.GetDatasetVersionRequest
-	(*ListDatasetVersionsRequest)(nil),           // 75: understudy.admin.v1.ListDatasetVersionsRequest
-	(*ListDatasetVersionsResponse)(nil),          // 76: understudy.admin.v1.ListDatasetVersionsResponse
-	nil,                                          // 77: understudy.admin.v1.Policy.ModulesEntry
-	nil,                                          // 78: understudy.admin.v1.Policy.AnnotationsEntry
-	nil,                                          // 79: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	(*Report_ResultCounts)(nil),                  // 80: understudy.admin.v1.Report.ResultCounts
-	(*Report_ReportCounts)(nil),                  // 81: understudy.admin.v1.Report.ReportCounts
-	(*Report_EstimatedShare)(nil),                // 82: understudy.admin.v1.Report.EstimatedShare
-	(*Report_Bound)(nil),                         // 83: understudy.admin.v1.Report.Bound
-	(*Report_Expression)(nil),                    // 84: understudy.admin.v1.Report.Expression
-	(*Report_Example)(nil),                       // 85: understudy.admin.v1.Report.Example
-	(*Report_Difference)(nil),                    // 86: understudy.admin.v1.Report.Difference
-	(*Report_Drop)(nil),                          // 87: understudy.admin.v1.Report.Drop
-	(*Report_KindCount)(nil),                     // 88: understudy.admin.v1.Report.KindCount
-	(*Report_Point)(nil),                         // 89: understudy.admin.v1.Report.Point
-	(*Report_LabelSummary)(nil),                  // 90: understudy.admin.v1.Report.LabelSummary
-	(*Report_LabelValue)(nil),                    // 91: understudy.admin.v1.Report.LabelValue
-	(*Report_Item)(nil),                          // 92: understudy.admin.v1.Report.Item
-	(*Report_Noise)(nil),                         // 93: understudy.admin.v1.Report.Noise
-	(*Report_ReplayedReport)(nil),                // 94: understudy.admin.v1.Report.ReplayedReport
-	(*Report_RequirementResult)(nil),             // 95: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 96: understudy.admin.v1.Report.Example.LabelsEntry
-	(*PolicyRevision_Activation)(nil),            // 97: understudy.admin.v1.PolicyRevision.Activation
-	nil,                                          // 98: understudy.admin.v1.Dataset.AnnotationsEntry
-	(*structpb.Struct)(nil),                      // 99: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 100: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 101: google.protobuf.Duration
-	(*status.Status)(nil),                        // 102: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 103: google.protobuf.FieldMask
-	(*httpbody.HttpBody)(nil),                    // 104: google.api.HttpBody
-	(*structpb.ListValue)(nil),                   // 105: google.protobuf.ListValue
-	(*longrunningpb.Operation)(nil),              // 106: google.longrunning.Operation
-	(*emptypb.Empty)(nil),                        // 107: google.protobuf.Empty
+	(Report_TakenBackChange_State)(0),            // 6: understudy.admin.v1.Report.TakenBackChange.State
+	(Report_RequirementResult_Source)(0),         // 7: understudy.admin.v1.Report.RequirementResult.Source
+	(Acceptance_State)(0),                        // 8: understudy.admin.v1.Acceptance.State
+	(CommitRequirements_Scope)(0),                // 9: understudy.admin.v1.CommitRequirements.Scope
+	(PolicyPreviewMetadata_State)(0),             // 10: understudy.admin.v1.PolicyPreviewMetadata.State
+	(*Policy)(nil),                               // 11: understudy.admin.v1.Policy
+	(*PolicyExperiment)(nil),                     // 12: understudy.admin.v1.PolicyExperiment
+	(*Report)(nil),                               // 13: understudy.admin.v1.Report
+	(*Acceptance)(nil),                           // 14: understudy.admin.v1.Acceptance
+	(*PolicyRevision)(nil),                       // 15: understudy.admin.v1.PolicyRevision
+	(*Config)(nil),                               // 16: understudy.admin.v1.Config
+	(*Node)(nil),                                 // 17: understudy.admin.v1.Node
+	(*GetPolicyRequest)(nil),                     // 18: understudy.admin.v1.GetPolicyRequest
+	(*ListPoliciesRequest)(nil),                  // 19: understudy.admin.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),                 // 20: understudy.admin.v1.ListPoliciesResponse
+	(*CreatePolicyRequest)(nil),                  // 21: understudy.admin.v1.CreatePolicyRequest
+	(*UpdatePolicyRequest)(nil),                  // 22: understudy.admin.v1.UpdatePolicyRequest
+	(*DeletePolicyRequest)(nil),                  // 23: understudy.admin.v1.DeletePolicyRequest
+	(*UndeletePolicyRequest)(nil),                // 24: understudy.admin.v1.UndeletePolicyRequest
+	(*RollbackPolicyRequest)(nil),                // 25: understudy.admin.v1.RollbackPolicyRequest
+	(*PromotePoliciesRequest)(nil),               // 26: understudy.admin.v1.PromotePoliciesRequest
+	(*PromotedPolicy)(nil),                       // 27: understudy.admin.v1.PromotedPolicy
+	(*PromotePoliciesResponse)(nil),              // 28: understudy.admin.v1.PromotePoliciesResponse
+	(*GetPolicyExperimentRequest)(nil),           // 29: understudy.admin.v1.GetPolicyExperimentRequest
+	(*ListPolicyExperimentsRequest)(nil),         // 30: understudy.admin.v1.ListPolicyExperimentsRequest
+	(*ListPolicyExperimentsResponse)(nil),        // 31: understudy.admin.v1.ListPolicyExperimentsResponse
+	(*CreatePolicyExperimentRequest)(nil),        // 32: understudy.admin.v1.CreatePolicyExperimentRequest
+	(*UpdatePolicyExperimentRequest)(nil),        // 33: understudy.admin.v1.UpdatePolicyExperimentRequest
+	(*DeletePolicyExperimentRequest)(nil),        // 34: understudy.admin.v1.DeletePolicyExperimentRequest
+	(*StartPreviewPolicyExperimentRequest)(nil),  // 35: understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	(*StopPreviewPolicyExperimentRequest)(nil),   // 36: understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	(*CommitPolicyExperimentRequest)(nil),        // 37: understudy.admin.v1.CommitPolicyExperimentRequest
+	(*GetReportRequest)(nil),                     // 38: understudy.admin.v1.GetReportRequest
+	(*GetAcceptanceRequest)(nil),                 // 39: understudy.admin.v1.GetAcceptanceRequest
+	(*ListAcceptancesRequest)(nil),               // 40: understudy.admin.v1.ListAcceptancesRequest
+	(*ListAcceptancesResponse)(nil),              // 41: understudy.admin.v1.ListAcceptancesResponse
+	(*CreateAcceptanceRequest)(nil),              // 42: understudy.admin.v1.CreateAcceptanceRequest
+	(*DeleteAcceptanceRequest)(nil),              // 43: understudy.admin.v1.DeleteAcceptanceRequest
+	(*GetPolicyRevisionRequest)(nil),             // 44: understudy.admin.v1.GetPolicyRevisionRequest
+	(*ListPolicyRevisionsRequest)(nil),           // 45: understudy.admin.v1.ListPolicyRevisionsRequest
+	(*ListPolicyRevisionsResponse)(nil),          // 46: understudy.admin.v1.ListPolicyRevisionsResponse
+	(*GetConfigRequest)(nil),                     // 47: understudy.admin.v1.GetConfigRequest
+	(*UpdateConfigRequest)(nil),                  // 48: understudy.admin.v1.UpdateConfigRequest
+	(*GetNodeRequest)(nil),                       // 49: understudy.admin.v1.GetNodeRequest
+	(*ListNodesRequest)(nil),                     // 50: understudy.admin.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),                    // 51: understudy.admin.v1.ListNodesResponse
+	(*PolicyRule)(nil),                           // 52: understudy.admin.v1.PolicyRule
+	(*RegoFilter)(nil),                           // 53: understudy.admin.v1.RegoFilter
+	(*MaximumReservationLengthFilter)(nil),       // 54: understudy.admin.v1.MaximumReservationLengthFilter
+	(*ExternalServiceFilter)(nil),                // 55: understudy.admin.v1.ExternalServiceFilter
+	(*CommitRequirements)(nil),                   // 56: understudy.admin.v1.CommitRequirements
+	(*PolicyPreviewMetadata)(nil),                // 57: understudy.admin.v1.PolicyPreviewMetadata
+	(*OperationMetadata)(nil),                    // 58: understudy.admin.v1.OperationMetadata
+	(*StartPreviewPolicyExperimentMetadata)(nil), // 59: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
+	(*StopPreviewPolicyExperimentMetadata)(nil),  // 60: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
+	(*CommitPolicyExperimentMetadata)(nil),       // 61: understudy.admin.v1.CommitPolicyExperimentMetadata
+	(*Dataset)(nil),                              // 62: understudy.admin.v1.Dataset
+	(*DatasetVersion)(nil),                       // 63: understudy.admin.v1.DatasetVersion
+	(*GetDatasetRequest)(nil),                    // 64: understudy.admin.v1.GetDatasetRequest
+	(*ListDatasetsRequest)(nil),                  // 65: understudy.admin.v1.ListDatasetsRequest
+	(*ListDatasetsResponse)(nil),                 // 66: understudy.admin.v1.ListDatasetsResponse
+	(*CreateDatasetRequest)(nil),                 // 67: understudy.admin.v1.CreateDatasetRequest
+	(*UpdateDatasetRequest)(nil),                 // 68: understudy.admin.v1.UpdateDatasetRequest
+	(*DeleteDatasetRequest)(nil),                 // 69: understudy.admin.v1.DeleteDatasetRequest
+	(*UndeleteDatasetRequest)(nil),               // 70: understudy.admin.v1.UndeleteDatasetRequest
+	(*UploadDatasetRequest)(nil),                 // 71: understudy.admin.v1.UploadDatasetRequest
+	(*PatchDatasetRequest)(nil),                  // 72: understudy.admin.v1.PatchDatasetRequest
+	(*DownloadDatasetRequest)(nil),               // 73: understudy.admin.v1.DownloadDatasetRequest
+	(*RollbackDatasetRequest)(nil),               // 74: understudy.admin.v1.RollbackDatasetRequest
+	(*GetDatasetVersionRequest)(nil),             // 75: understudy.admin.v1.GetDatasetVersionRequest
+	(*ListDatasetVersionsRequest)(nil),           // 76: understudy.admin.v1.ListDatasetVersionsRequest
+	(*ListDatasetVersionsResponse)(nil),          // 77: understudy.admin.v1.ListDatasetVersionsResponse
+	nil,                                          // 78: understudy.admin.v1.Policy.ModulesEntry
+	nil,                                          // 79: understudy.admin.v1.Policy.AnnotationsEntry
+	nil,                                          // 80: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	(*Report_ResultCounts)(nil),                  // 81: understudy.admin.v1.Report.ResultCounts
+	(*Report_ReportCounts)(nil),                  // 82: understudy.admin.v1.Report.ReportCounts
+	(*Report_EstimatedShare)(nil),                // 83: understudy.admin.v1.Report.EstimatedShare
+	(*Report_Bound)(nil),                         // 84: understudy.admin.v1.Report.Bound
+	(*Report_Expression)(nil),                    // 85: understudy.admin.v1.Report.Expression
+	(*Report_Example)(nil),                       // 86: understudy.admin.v1.Report.Example
+	(*Report_Difference)(nil),                    // 87: understudy.admin.v1.Report.Difference
+	(*Report_Drop)(nil),                          // 88: understudy.admin.v1.Report.Drop
+	(*Report_KindCount)(nil),                     // 89: understudy.admin.v1.Report.KindCount
+	(*Report_Point)(nil),                         // 90: understudy.admin.v1.Report.Point
+	(*Report_LabelSummary)(nil),                  // 91: understudy.admin.v1.Report.LabelSummary
+	(*Report_LabelValue)(nil),                    // 92: understudy.admin.v1.Report.LabelValue
+	(*Report_Item)(nil),                          // 93: understudy.admin.v1.Report.Item
+	(*Report_TakenBackChange)(nil),               // 94: understudy.admin.v1.Report.TakenBackChange
+	(*Report_Noise)(nil),                         // 95: understudy.admin.v1.Report.Noise
+	(*Report_ReplayedReport)(nil),                // 96: understudy.admin.v1.Report.ReplayedReport
+	(*Report_RequirementResult)(nil),             // 97: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 98: understudy.admin.v1.Report.Example.LabelsEntry
+	(*PolicyRevision_Activation)(nil),            // 99: understudy.admin.v1.PolicyRevision.Activation
+	nil,                                          // 100: understudy.admin.v1.Dataset.AnnotationsEntry
+	(*structpb.Struct)(nil),                      // 101: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 102: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 103: google.protobuf.Duration
+	(*status.Status)(nil),                        // 104: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 105: google.protobuf.FieldMask
+	(*httpbody.HttpBody)(nil),                    // 106: google.api.HttpBody
+	(*structpb.ListValue)(nil),                   // 107: google.protobuf.ListValue
+	(*longrunningpb.Operation)(nil),              // 108: google.longrunning.Operation
+	(*emptypb.Empty)(nil),                        // 109: google.protobuf.Empty
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
-	51,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
-	77,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	99,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
-	78,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	100, // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	100, // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	100, // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	100, // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
-	10,  // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
-	56,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
-	79,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	100, // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	100, // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	100, // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	100, // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	86,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	101, // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
-	81,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	101, // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
-	87,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
-	88,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	89,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
-	90,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
-	93,  // 23: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	101, // 24: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	95,  // 25: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	94,  // 26: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
-	80,  // 27: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
-	80,  // 28: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
-	81,  // 29: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	81,  // 30: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	88,  // 31: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
-	82,  // 32: understudy.admin.v1.Report.estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
-	82,  // 33: understudy.admin.v1.Report.all_pairs_estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
-	13,  // 34: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
-	92,  // 35: understudy.admin.v1.Report.items:type_name -> understudy.admin.v1.Report.Item
-	83,  // 36: understudy.admin.v1.Report.bounds:type_name -> understudy.admin.v1.Report.Bound
-	83,  // 37: understudy.admin.v1.Report.all_pairs_bounds:type_name -> understudy.admin.v1.Report.Bound
-	86,  // 38: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
-	92,  // 39: understudy.admin.v1.Acceptance.item:type_name -> understudy.admin.v1.Report.Item
-	100, // 40: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
-	7,   // 41: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
-	10,  // 42: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	100, // 43: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	97,  // 44: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	12,  // 45: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
-	100, // 46: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	55,  // 47: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	100, // 48: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	100, // 49: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	102, // 50: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	0,   // 51: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
-	10,  // 52: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	10,  // 53: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	10,  // 54: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	103, // 55: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	26,  // 56: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
-	10,  // 57: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	0,   // 58: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	11,  // 59: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	11,  // 60: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	11,  // 61: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	103, // 62: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	55,  // 63: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	55,  // 64: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	13,  // 65: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
-	13,  // 66: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
-	0,   // 67: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	14,  // 68: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	15,  // 69: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	103, // 70: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	16,  // 71: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	52,  // 72: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	53,  // 73: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	54,  // 74: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	101, // 75: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	101, // 76: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	8,   // 77: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	9,   // 78: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	100, // 79: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	100, // 80: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	100, // 81: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	100, // 82: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	57,  // 83: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	57,  // 84: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	57,  // 85: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	12,  // 86: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	98,  // 87: understudy.admin.v1.Dataset.annotations:type_name -> understudy.admin.v1.Dataset.AnnotationsEntry
-	100, // 88: understudy.admin.v1.Dataset.version_create_time:type_name -> google.protobuf.Timestamp
-	100, // 89: understudy.admin.v1.Dataset.create_time:type_name -> google.protobuf.Timestamp
-	100, // 90: understudy.admin.v1.Dataset.update_time:type_name -> google.protobuf.Timestamp
-	100, // 91: understudy.admin.v1.Dataset.delete_time:type_name -> google.protobuf.Timestamp
-	100, // 92: understudy.admin.v1.Dataset.purge_time:type_name -> google.protobuf.Timestamp
-	100, // 93: understudy.admin.v1.DatasetVersion.create_time:type_name -> google.protobuf.Timestamp
-	61,  // 94: understudy.admin.v1.ListDatasetsResponse.datasets:type_name -> understudy.admin.v1.Dataset
-	61,  // 95: understudy.admin.v1.CreateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
-	61,  // 96: understudy.admin.v1.UpdateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
-	103, // 97: understudy.admin.v1.UpdateDatasetRequest.update_mask:type_name -> google.protobuf.FieldMask
-	104, // 98: understudy.admin.v1.UploadDatasetRequest.content:type_name -> google.api.HttpBody
-	105, // 99: understudy.admin.v1.PatchDatasetRequest.patch:type_name -> google.protobuf.ListValue
-	62,  // 100: understudy.admin.v1.ListDatasetVersionsResponse.dataset_versions:type_name -> understudy.admin.v1.DatasetVersion
-	80,  // 101: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
-	80,  // 102: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
-	1,   // 103: understudy.admin.v1.Report.EstimatedShare.kind:type_name -> understudy.admin.v1.Report.Kind
-	1,   // 104: understudy.admin.v1.Report.Bound.kind:type_name -> understudy.admin.v1.Report.Kind
-	2,   // 105: understudy.admin.v1.Report.Bound.unit:type_name -> understudy.admin.v1.Report.Bound.Unit
-	96,  // 106: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	100, // 107: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	1,   // 108: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	85,  // 109: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	100, // 110: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	100, // 111: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	84,  // 112: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	1,   // 113: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	100, // 114: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	81,  // 115: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	1,   // 116: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	91,  // 117: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	3,   // 118: understudy.admin.v1.Report.Item.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
-	4,   // 119: understudy.admin.v1.Report.Item.side:type_name -> understudy.admin.v1.Report.Item.Side
-	5,   // 120: understudy.admin.v1.Report.Item.state:type_name -> understudy.admin.v1.Report.Item.State
-	81,  // 121: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	86,  // 122: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
-	88,  // 123: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	87,  // 124: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
-	100, // 125: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
-	100, // 126: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
-	6,   // 127: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	100, // 128: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
-	17,  // 129: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	18,  // 130: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	20,  // 131: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	21,  // 132: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	22,  // 133: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	23,  // 134: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	24,  // 135: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	25,  // 136: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	28,  // 137: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	29,  // 138: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	31,  // 139: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	32,  // 140: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	33,  // 141: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	34,  // 142: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	35,  // 143: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	36,  // 144: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	37,  // 145: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	38,  // 146: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
-	39,  // 147: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
-	41,  // 148: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
-	42,  // 149: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
-	43,  // 150: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	44,  // 151: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	46,  // 152: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	47,  // 153: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	48,  // 154: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	49,  // 155: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	63,  // 156: understudy.admin.v1.Datasets.GetDataset:input_type -> understudy.admin.v1.GetDatasetRequest
-	64,  // 157: understudy.admin.v1.Datasets.ListDatasets:input_type -> understudy.admin.v1.ListDatasetsRequest
-	66,  // 158: understudy.admin.v1.Datasets.CreateDataset:input_type -> understudy.admin.v1.CreateDatasetRequest
-	67,  // 159: understudy.admin.v1.Datasets.UpdateDataset:input_type -> understudy.admin.v1.UpdateDatasetRequest
-	68,  // 160: understudy.admin.v1.Datasets.DeleteDataset:input_type -> understudy.admin.v1.DeleteDatasetRequest
-	69,  // 161: understudy.admin.v1.Datasets.UndeleteDataset:input_type -> understudy.admin.v1.UndeleteDatasetRequest
-	70,  // 162: understudy.admin.v1.Datasets.UploadDataset:input_type -> understudy.admin.v1.UploadDatasetRequest
-	71,  // 163: understudy.admin.v1.Datasets.PatchDataset:input_type -> understudy.admin.v1.PatchDatasetRequest
-	72,  // 164: understudy.admin.v1.Datasets.DownloadDataset:input_type -> understudy.admin.v1.DownloadDatasetRequest
-	73,  // 165: understudy.admin.v1.Datasets.RollbackDataset:input_type -> understudy.admin.v1.RollbackDatasetRequest
-	74,  // 166: understudy.admin.v1.Datasets.GetDatasetVersion:input_type -> understudy.admin.v1.GetDatasetVersionRequest
-	75,  // 167: understudy.admin.v1.Datasets.ListDatasetVersions:input_type -> understudy.admin.v1.ListDatasetVersionsRequest
-	10,  // 168: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	19,  // 169: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	106, // 170: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	106, // 171: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	106, // 172: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	106, // 173: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	106, // 174: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	106, // 175: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	11,  // 176: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	30,  // 177: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	106, // 178: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	106, // 179: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	106, // 180: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	106, // 181: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	106, // 182: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	106, // 183: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	12,  // 184: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	13,  // 185: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
-	40,  // 186: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
-	13,  // 187: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
-	107, // 188: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
-	14,  // 189: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	45,  // 190: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	15,  // 191: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	15,  // 192: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	16,  // 193: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	50,  // 194: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	61,  // 195: understudy.admin.v1.Datasets.GetDataset:output_type -> understudy.admin.v1.Dataset
-	65,  // 196: understudy.admin.v1.Datasets.ListDatasets:output_type -> understudy.admin.v1.ListDatasetsResponse
-	106, // 197: understudy.admin.v1.Datasets.CreateDataset:output_type -> google.longrunning.Operation
-	106, // 198: understudy.admin.v1.Datasets.UpdateDataset:output_type -> google.longrunning.Operation
-	106, // 199: understudy.admin.v1.Datasets.DeleteDataset:output_type -> google.longrunning.Operation
-	106, // 200: understudy.admin.v1.Datasets.UndeleteDataset:output_type -> google.longrunning.Operation
-	106, // 201: understudy.admin.v1.Datasets.UploadDataset:output_type -> google.longrunning.Operation
-	106, // 202: understudy.admin.v1.Datasets.PatchDataset:output_type -> google.longrunning.Operation
-	104, // 203: understudy.admin.v1.Datasets.DownloadDataset:output_type -> google.api.HttpBody
-	106, // 204: understudy.admin.v1.Datasets.RollbackDataset:output_type -> google.longrunning.Operation
-	62,  // 205: understudy.admin.v1.Datasets.GetDatasetVersion:output_type -> understudy.admin.v1.DatasetVersion
-	76,  // 206: understudy.admin.v1.Datasets.ListDatasetVersions:output_type -> understudy.admin.v1.ListDatasetVersionsResponse
-	168, // [168:207] is the sub-list for method output_type
-	129, // [129:168] is the sub-list for method input_type
-	129, // [129:129] is the sub-list for extension type_name
-	129, // [129:129] is the sub-list for extension extendee
-	0,   // [0:129] is the sub-list for field type_name
+	52,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
+	78,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
+	101, // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	79,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
+	102, // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	102, // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	102, // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	102, // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	11,  // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
+	57,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
+	80,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	102, // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	102, // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	102, // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	102, // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	87,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	103, // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	82,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
+	103, // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	88,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
+	89,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	90,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
+	91,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
+	95,  // 23: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
+	103, // 24: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	97,  // 25: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	96,  // 26: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
+	81,  // 27: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
+	81,  // 28: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
+	82,  // 29: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	82,  // 30: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	89,  // 31: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
+	83,  // 32: understudy.admin.v1.Report.estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
+	83,  // 33: understudy.admin.v1.Report.all_pairs_estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
+	14,  // 34: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
+	93,  // 35: understudy.admin.v1.Report.items:type_name -> understudy.admin.v1.Report.Item
+	84,  // 36: understudy.admin.v1.Report.bounds:type_name -> understudy.admin.v1.Report.Bound
+	84,  // 37: understudy.admin.v1.Report.all_pairs_bounds:type_name -> understudy.admin.v1.Report.Bound
+	94,  // 38: understudy.admin.v1.Report.taken_back_changes:type_name -> understudy.admin.v1.Report.TakenBackChange
+	99,  // 39: understudy.admin.v1.Report.policy_activation:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	87,  // 40: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
+	93,  // 41: understudy.admin.v1.Acceptance.item:type_name -> understudy.admin.v1.Report.Item
+	102, // 42: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
+	8,   // 43: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
+	11,  // 44: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	102, // 45: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	99,  // 46: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	13,  // 47: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
+	102, // 48: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	56,  // 49: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	102, // 50: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	102, // 51: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	104, // 52: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	0,   // 53: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
+	11,  // 54: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	11,  // 55: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	11,  // 56: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	105, // 57: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	27,  // 58: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
+	11,  // 59: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	0,   // 60: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	12,  // 61: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	12,  // 62: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	12,  // 63: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	105, // 64: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	56,  // 65: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	56,  // 66: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	14,  // 67: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
+	14,  // 68: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
+	0,   // 69: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	15,  // 70: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	16,  // 71: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	105, // 72: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	17,  // 73: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	53,  // 74: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	54,  // 75: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	55,  // 76: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	103, // 77: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	103, // 78: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	9,   // 79: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	10,  // 80: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	102, // 81: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	102, // 82: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	102, // 83: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	102, // 84: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	58,  // 85: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	58,  // 86: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	58,  // 87: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	13,  // 88: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	100, // 89: understudy.admin.v1.Dataset.annotations:type_name -> understudy.admin.v1.Dataset.AnnotationsEntry
+	102, // 90: understudy.admin.v1.Dataset.version_create_time:type_name -> google.protobuf.Timestamp
+	102, // 91: understudy.admin.v1.Dataset.create_time:type_name -> google.protobuf.Timestamp
+	102, // 92: understudy.admin.v1.Dataset.update_time:type_name -> google.protobuf.Timestamp
+	102, // 93: understudy.admin.v1.Dataset.delete_time:type_name -> google.protobuf.Timestamp
+	102, // 94: understudy.admin.v1.Dataset.purge_time:type_name -> google.protobuf.Timestamp
+	102, // 95: understudy.admin.v1.DatasetVersion.create_time:type_name -> google.protobuf.Timestamp
+	62,  // 96: understudy.admin.v1.ListDatasetsResponse.datasets:type_name -> understudy.admin.v1.Dataset
+	62,  // 97: understudy.admin.v1.CreateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
+	62,  // 98: understudy.admin.v1.UpdateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
+	105, // 99: understudy.admin.v1.UpdateDatasetRequest.update_mask:type_name -> google.protobuf.FieldMask
+	106, // 100: understudy.admin.v1.UploadDatasetRequest.content:type_name -> google.api.HttpBody
+	107, // 101: understudy.admin.v1.PatchDatasetRequest.patch:type_name -> google.protobuf.ListValue
+	63,  // 102: understudy.admin.v1.ListDatasetVersionsResponse.dataset_versions:type_name -> understudy.admin.v1.DatasetVersion
+	81,  // 103: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
+	81,  // 104: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
+	1,   // 105: understudy.admin.v1.Report.EstimatedShare.kind:type_name -> understudy.admin.v1.Report.Kind
+	1,   // 106: understudy.admin.v1.Report.Bound.kind:type_name -> understudy.admin.v1.Report.Kind
+	2,   // 107: understudy.admin.v1.Report.Bound.unit:type_name -> understudy.admin.v1.Report.Bound.Unit
+	98,  // 108: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	102, // 109: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	1,   // 110: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	86,  // 111: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	102, // 112: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	102, // 113: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	85,  // 114: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	1,   // 115: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	102, // 116: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	82,  // 117: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	1,   // 118: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	92,  // 119: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	3,   // 120: understudy.admin.v1.Report.Item.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
+	4,   // 121: understudy.admin.v1.Report.Item.side:type_name -> understudy.admin.v1.Report.Item.Side
+	5,   // 122: understudy.admin.v1.Report.Item.state:type_name -> understudy.admin.v1.Report.Item.State
+	6,   // 123: understudy.admin.v1.Report.TakenBackChange.state:type_name -> understudy.admin.v1.Report.TakenBackChange.State
+	3,   // 124: understudy.admin.v1.Report.TakenBackChange.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
+	82,  // 125: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	87,  // 126: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
+	89,  // 127: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	88,  // 128: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
+	102, // 129: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
+	102, // 130: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
+	7,   // 131: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	102, // 132: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
+	18,  // 133: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	19,  // 134: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	21,  // 135: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	22,  // 136: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	23,  // 137: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	24,  // 138: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	25,  // 139: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	26,  // 140: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	29,  // 141: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	30,  // 142: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	32,  // 143: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	33,  // 144: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	34,  // 145: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	35,  // 146: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	36,  // 147: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	37,  // 148: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	38,  // 149: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	39,  // 150: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
+	40,  // 151: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
+	42,  // 152: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
+	43,  // 153: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
+	44,  // 154: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	45,  // 155: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	47,  // 156: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	48,  // 157: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	49,  // 158: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	50,  // 159: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	64,  // 160: understudy.admin.v1.Datasets.GetDataset:input_type -> understudy.admin.v1.GetDatasetRequest
+	65,  // 161: understudy.admin.v1.Datasets.ListDatasets:input_type -> understudy.admin.v1.ListDatasetsRequest
+	67,  // 162: understudy.admin.v1.Datasets.CreateDataset:input_type -> understudy.admin.v1.CreateDatasetRequest
+	68,  // 163: understudy.admin.v1.Datasets.UpdateDataset:input_type -> understudy.admin.v1.UpdateDatasetRequest
+	69,  // 164: understudy.admin.v1.Datasets.DeleteDataset:input_type -> understudy.admin.v1.DeleteDatasetRequest
+	70,  // 165: understudy.admin.v1.Datasets.UndeleteDataset:input_type -> understudy.admin.v1.UndeleteDatasetRequest
+	71,  // 166: understudy.admin.v1.Datasets.UploadDataset:input_type -> understudy.admin.v1.UploadDatasetRequest
+	72,  // 167: understudy.admin.v1.Datasets.PatchDataset:input_type -> understudy.admin.v1.PatchDatasetRequest
+	73,  // 168: understudy.admin.v1.Datasets.DownloadDataset:input_type -> understudy.admin.v1.DownloadDatasetRequest
+	74,  // 169: understudy.admin.v1.Datasets.RollbackDataset:input_type -> understudy.admin.v1.RollbackDatasetRequest
+	75,  // 170: understudy.admin.v1.Datasets.GetDatasetVersion:input_type -> understudy.admin.v1.GetDatasetVersionRequest
+	76,  // 171: understudy.admin.v1.Datasets.ListDatasetVersions:input_type -> understudy.admin.v1.ListDatasetVersionsRequest
+	11,  // 172: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	20,  // 173: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	108, // 174: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	108, // 175: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	108, // 176: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	108, // 177: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	108, // 178: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	108, // 179: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	12,  // 180: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	31,  // 181: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	108, // 182: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	108, // 183: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	108, // 184: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	108, // 185: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	108, // 186: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	108, // 187: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	13,  // 188: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	14,  // 189: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
+	41,  // 190: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
+	14,  // 191: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
+	109, // 192: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
+	15,  // 193: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	46,  // 194: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	16,  // 195: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	16,  // 196: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	17,  // 197: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	51,  // 198: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	62,  // 199: understudy.admin.v1.Datasets.GetDataset:output_type -> understudy.admin.v1.Dataset
+	66,  // 200: understudy.admin.v1.Datasets.ListDatasets:output_type -> understudy.admin.v1.ListDatasetsResponse
+	108, // 201: understudy.admin.v1.Datasets.CreateDataset:output_type -> google.longrunning.Operation
+	108, // 202: understudy.admin.v1.Datasets.UpdateDataset:output_type -> google.longrunning.Operation
+	108, // 203: understudy.admin.v1.Datasets.DeleteDataset:output_type -> google.longrunning.Operation
+	108, // 204: understudy.admin.v1.Datasets.UndeleteDataset:output_type -> google.longrunning.Operation
+	108, // 205: understudy.admin.v1.Datasets.UploadDataset:output_type -> google.longrunning.Operation
+	108, // 206: understudy.admin.v1.Datasets.PatchDataset:output_type -> google.longrunning.Operation
+	106, // 207: understudy.admin.v1.Datasets.DownloadDataset:output_type -> google.api.HttpBody
+	108, // 208: understudy.admin.v1.Datasets.RollbackDataset:output_type -> google.longrunning.Operation
+	63,  // 209: understudy.admin.v1.Datasets.GetDatasetVersion:output_type -> understudy.admin.v1.DatasetVersion
+	77,  // 210: understudy.admin.v1.Datasets.ListDatasetVersions:output_type -> understudy.admin.v1.ListDatasetVersionsResponse
+	172, // [172:211] is the sub-list for method output_type
+	133, // [133:172] is the sub-list for method input_type
+	133, // [133:133] is the sub-list for extension type_name
+	133, // [133:133] is the sub-list for extension extendee
+	0,   // [0:133] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -9520,8 +9782,8 @@ func file_understudy_admin_v1_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
-			NumEnums:      10,
-			NumMessages:   89,
+			NumEnums:      11,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

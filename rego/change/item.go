@@ -66,3 +66,6 @@ type List struct {
 	// Digest tells the list from others: evidence names items by their place in the list.
 	Digest []byte
 }
+
+// None reports whether it is known that there are no items.
+func (l *List) None() bool { return l != nil && len(l.Items) == 0 && l.More == 0 }

@@ -54,6 +54,7 @@ func (v Verdict) String() string {
 //
 // The order of the cases is that of what stops a commit:
 //
+//	Do not commit    it takes back a change of the live policy that it was not made from
 //	Do not commit    a limit on a count is exceeded, and counts do not fall
 //	Not by you       all is met but that somebody else commits
 //	Not yet          a requirement is not met
@@ -65,6 +66,9 @@ func (v Verdict) String() string {
 // "Ready" is good only where somebody said beforehand what is enough. Without requirements nothing is
 // good: the report then says what it saw, and leaves the rest to people.
 func Of(r *adminpb.Report) Verdict {
+	if undone := TakesBack(r); undone != "" && !report.MayTakeBack(r) {
+		return Verdict{"Do not commit", undone + "; " + changeOf(r), Bad}
+	}
 	if word, why := hindrance(r); word != "" {
 		return Verdict{word, why + "; " + changeOf(r), Bad}
 	}

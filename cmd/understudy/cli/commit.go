@@ -190,7 +190,11 @@ func (f *commitFlags) warn(ctx context.Context, c *Client, name string) {
 	if f.parentEtag == "" {
 		c.warnOfOtherPolicy(r, name)
 	}
-	if f.require == "" && !r.RequirementsMet {
+	// The error of the commit has what the location requires.
+	r.Requirements = slices.DeleteFunc(r.Requirements, func(q *adminpb.Report_RequirementResult) bool {
+		return q.Source == adminpb.Report_RequirementResult_LOCATION
+	})
+	if f.require == "" && len(report.Unmet(r)) > 0 {
 		fmt.Fprintf(c.Err, "warning: nobody has judged what a careful commit requires: %s\n", reportview.Unmet(r))
 	}
 }

@@ -27,7 +27,7 @@ resource name does as well.`
 // They are in the order in which a change goes through them.
 func PolicyCommands() []*cobra.Command {
 	return []*cobra.Command{
-		newList(), newGet(), newApply(), newStart(), newReport(), newAccept(), newWait(), newCommit(), newStop(), newDelete(), newUndelete(),
+		newList(), newGet(), newApply(), newStart(), newRebase(), newReport(), newAccept(), newWait(), newCommit(), newStop(), newDelete(), newUndelete(),
 	}
 }
 
@@ -135,6 +135,7 @@ them it would decide differently; ` + "`understudy report`" + ` shows which.
 			}
 			return c.listExperiments(ctx, c.Name(args[0]), f)
 		})
+	cmd.SuggestFor = []string{"ls", "policies", "experiments"}
 	cmd.Flags().StringVar(&f.filter, "filter", "", "an AIP-160 filter, such as 'preview_metadata.state = ACTIVE'")
 	cmd.Flags().BoolVar(&f.full, "full", false, "with -o json, the modules and the data as well")
 	return cmd

@@ -115,7 +115,7 @@ func (c *Client) mayReplace(ctx context.Context, live, replacement *adminpb.Poli
 	if err != nil || isAppliedBy(revision, who.Principal) {
 		return err
 	}
-	return c.confirmReplace(revision, o.ValidateOnly || who.Principal == "")
+	return c.confirmReplace(revision, o.ValidateOnly && c.interactive() || who.Principal == "")
 }
 
 // isAppliedBy reports whether a principal made a revision live by an apply, or that is not known.

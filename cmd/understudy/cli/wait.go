@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 func newWait() *cobra.Command {
 	var require, etag string
 	var timeout time.Duration
+	var follow bool
 	cmd, _ := newCommandWith(reportview.Formats, Help{"wait EXPERIMENT --require LIST", "Wait until the report of an experiment meets requirements",
 		`For pipelines: it ends as soon as the answer is known, and prints the report.
 
@@ -36,6 +38,9 @@ A count that is over its limit stays so; for a share, and
 for requests, callers and endpoints, more traffic can always help. It does not wait
 for different-committer: if that alone is not met, there is nothing more to wait for,
 and the verdict says that somebody else has to commit.
+
+It is 1, too, once the live policy changes: what was counted is about the policy before,
+and the experiment may not have the change. --follow waits on, and counts from zero.
 
 With --etag it is 1 once the experiment has another etag: somebody has changed it. What is
 printed at the end names the etag that was judged, which is the one to commit.
@@ -53,7 +58,7 @@ printed at the end names the etag that was judged, which is the one to commit.
 			if err != nil {
 				return err
 			}
-			return c.waitFor(ctx, waitedExperiment{name, etag}, required, timeout)
+			return c.waitFor(ctx, &waitedExperiment{name: name, etag: etag, follow: follow}, required, timeout)
 		})
 	cmd.Example = `  understudy start shop/tighter
   understudy wait shop/tighter --require '` + ExampleRequire + `,duration>=10m' --timeout 1h
@@ -63,6 +68,7 @@ printed at the end names the etag that was judged, which is the one to commit.
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return noAnswer(ask(cmd, args)) }
 	bindRequire(cmd, &require)
 	command.BindCondition(cmd.Flags(), &etag, command.Etag, "the etag that the experiment has to have")
+	cmd.Flags().BoolVar(&follow, "follow", false, "wait on if the live policy changes; requests are counted from zero then")
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait")
 	return cmd
 }
@@ -75,13 +81,13 @@ var errNoRequirements = command.Usage(errors.New("--require is needed: neither i
 //
 // The report that is printed is the one that was judged, and its etags are those to commit: who reads
 // it once more may get another one.
-func (c *Client) waitFor(ctx context.Context, experiment waitedExperiment, required *adminpb.CommitRequirements, timeout time.Duration) error {
+func (c *Client) waitFor(ctx context.Context, experiment *waitedExperiment, required *adminpb.CommitRequirements, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	v := viewOn(c.Err, reportview.Progress)
 	var last *adminpb.Report
 	err := c.follow(ctx, experiment.name, required, v.note, func(r *adminpb.Report) bool {
-		done := isFinal(r) || unreachableOf(r) || experiment.isReplacedIn(r)
+		done := isFinal(r) || unreachableOf(r) || experiment.changedIn(r) != nil
 		if last == nil && !done {
 			c.explainWaiting(ctx, experiment.name, r)
 		}
@@ -104,19 +110,33 @@ func (c *Client) waitFor(ctx context.Context, experiment waitedExperiment, requi
 	if err := c.printWaited(last); err != nil {
 		return err
 	}
-	if experiment.isReplacedIn(last) {
-		return &command.ExitError{Code: command.ExitFailure, Cause: fmt.Errorf(
-			"the experiment has the etag %s now, and not %s: somebody has changed it", last.ExperimentEtag, experiment.etag)}
+	if err := experiment.changedIn(last); err != nil {
+		return err
 	}
 	return outcome(last, timeout)
 }
 
 // waitedExperiment is what is waited for: any version of an experiment, or that with an etag, if it is not empty.
-type waitedExperiment struct{ name, etag string }
+type waitedExperiment struct {
+	name, etag string
+	// follow says that the live policy may change. policyEtag is that of the first report.
+	follow     bool
+	policyEtag string
+}
 
-// isReplacedIn reports whether a report is of another version.
-func (w waitedExperiment) isReplacedIn(r *adminpb.Report) bool {
-	return w.etag != "" && r.ExperimentEtag != w.etag
+// changedIn returns the error of a report about other versions than those that are waited for.
+func (w *waitedExperiment) changedIn(r *adminpb.Report) error {
+	w.policyEtag = cmp.Or(w.policyEtag, r.PolicyEtag)
+	var cause error
+	switch {
+	case w.etag != "" && r.ExperimentEtag != w.etag:
+		cause = fmt.Errorf("the experiment has the etag %s now, and not %s: somebody has changed it", r.ExperimentEtag, w.etag)
+	case !w.follow && r.PolicyEtag != w.policyEtag:
+		cause = fmt.Errorf("the live policy has changed: its etag is %s now, and was %s when the wait began, so requests are counted from zero; --follow waits on", r.PolicyEtag, w.policyEtag)
+	default:
+		return nil
+	}
+	return &command.ExitError{Code: command.ExitFailure, Cause: cause}
 }
 
 // isOver reports whether a call failed because the time of its wait is over. The server knows the

@@ -82,6 +82,9 @@ func propertiesOf(r *adminpb.Report, o Options) []junitProperty {
 			out = append(out, p)
 		}
 	}
+	for _, text := range verdict.TakenBack(r) {
+		out = append(out, junitProperty{"undoes", terminal.Line(text)})
+	}
 	if text := verdict.Unseen(r); text != "" && r.RequestCount > 0 {
 		out = append(out, junitProperty{"unseen", text})
 	}

@@ -197,6 +197,14 @@ func (m *markdown) who(labels []*adminpb.Report_LabelSummary) {
 	}
 }
 
+// takenBack lists what a commit would undo.
+func (m *markdown) takenBack(texts []string) {
+	m.line("A commit undoes these changes of the live policy, which the experiment was not made from:")
+	m.line("")
+	m.entries("", texts)
+	m.line("")
+}
+
 func (m *markdown) noise(text string) {
 	m.line("* noise: %s", prose(strings.TrimPrefix(text, "none: ")))
 }

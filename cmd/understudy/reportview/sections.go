@@ -11,6 +11,8 @@ type form interface {
 	verdict(v verdict.Verdict)
 	// scope says between what, for how long, where and as of when.
 	scope()
+	// takenBack is what the live policy has changed since, and a commit would undo.
+	takenBack(texts []string)
 	// counts is how many requests of each kind there are.
 	counts()
 	// requirements is what a commit needs.
@@ -38,6 +40,9 @@ type form interface {
 func writeSections(f form, r *adminpb.Report, o Options) {
 	f.verdict(verdict.Of(r))
 	f.scope()
+	if texts := verdict.TakenBack(r); len(texts) > 0 {
+		f.takenBack(texts)
+	}
 	if r.RequestCount > 0 {
 		f.counts()
 	}

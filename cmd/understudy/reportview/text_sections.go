@@ -49,6 +49,12 @@ func valuesOf(l *adminpb.Report_LabelSummary, most int) (values []string, more s
 	return values, more
 }
 
+// takenBack lists what a commit would undo.
+func (p *page) takenBack(texts []string) {
+	p.gap()
+	p.section("Undoes", lines(texts)...)
+}
+
 // noise says how far the live policy differs from itself.
 func (p *page) noise(text string) { p.section("Noise", text) }
 

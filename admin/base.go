@@ -1,0 +1,184 @@
+package admin
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	"understudy/admin/apierror"
+	"understudy/admin/report"
+	adminpb "understudy/admin/v1"
+	"understudy/rego/change"
+)
+
+// The base of an experiment is the live policy that its content was made from. It is a copy in a record of its own,
+// since revisions are trimmed, and stays as it is until somebody names another revision. What the live policy has
+// changed since then, and the experiment does not have, is what its commit would take back.
+
+// bases is the collection in which the bases of a policy's experiments are kept.
+func (k Key) bases() Collection { return k.In("bases") }
+
+// baseOf returns the key of the base of an experiment.
+func baseOf(experiment Key) Key { return experiment.Policy().bases().Key(experiment.ID()) }
+
+// experimentDeletions are the writes that delete an experiment with what belongs to it.
+func experimentDeletions(name Key) []Write {
+	return []Write{Delete{name}, Delete{acceptancesOf(name)}, Delete{baseOf(name)}}
+}
+
+// experimentsDeletions are those for all experiments of a policy.
+func experimentsDeletions(policy Key) []Write {
+	return []Write{DeleteCollection{policy.In("experiments")}, DeleteCollection{policy.acceptances()}, DeleteCollection{policy.bases()}}
+}
+
+// asBase returns the base of an experiment; nil if there is none, or if it cannot be read.
+func (s *Server) asBase(ctx context.Context, experiment Key, r Record) *adminpb.Policy {
+	if r.Key == "" {
+		return nil
+	}
+	base := &adminpb.Policy{}
+	err := r.Damage
+	if err == nil {
+		err = proto.Unmarshal(r.Value, base)
+	}
+	if err != nil {
+		s.log.ErrorContext(ctx, "the base of an experiment cannot be read, so it is not known what its commit takes back; name its base again",
+			"experiment", string(experiment), "error", err)
+		return nil
+	}
+	return base
+}
+
+// setBase gives an experiment the base that it names, or the live policy if it names none, and returns the write of
+// that.
+func (s *Server) setBase(ctx context.Context, experiment *adminpb.PolicyExperiment, live *adminpb.Policy) (Put, error) {
+	base := live
+	if named := experiment.BaseRevision; named != "" && named != live.Revision {
+		var err error
+		if base, err = s.revisionAsBase(ctx, Key(live.Name), named); err != nil {
+			return Put{}, err
+		}
+	}
+	experiment.BaseRevision = base.Revision
+	return NewPut(baseOf(Key(experiment.Name)), base.Etag, base)
+}
+
+// rebase adds to the replacement of an experiment the write of the base that it names now.
+func (s *Server) rebase(ctx context.Context, c *Change, stored storedExperiment, experiment *adminpb.PolicyExperiment) error {
+	if err := stored.parent.Damage; err != nil {
+		return err
+	}
+	base, err := s.setBase(ctx, experiment, stored.parent.Policy)
+	c.Writes = append(c.Writes, base)
+	// Which revision is live is what was read.
+	c.Conditions = append(c.Conditions, stored.parent.Unchanged())
+	return err
+}
+
+// revisionAsBase returns the content of a revision of a policy.
+func (s *Server) revisionAsBase(ctx context.Context, policy Key, named string) (*adminpb.Policy, error) {
+	const field = "policy_experiment.base_revision"
+	name, err := revisionKind.parse(field, named)
+	if err != nil {
+		return nil, err
+	}
+	if name.Policy() != policy {
+		return nil, apierror.Invalid(apierror.ReasonPolicyNameMismatch, field, "It has to be a revision of the live policy, "+string(policy)+".")
+	}
+	records, err := s.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := Decode(records[0], &adminpb.PolicyRevision{})
+	if records[0].Key == "" || err != nil {
+		return nil, apierror.Invalid(apierror.ReasonInvalidField, field,
+			"There is no such revision, or none that can be read. List the revisions of the policy; the last 100 are kept.")
+	}
+	base := proto.CloneOf(revision.GetSnapshot())
+	base.Revision = revision.Name
+	return base, nil
+}
+
+// movedOn reports whether the live policy is another one than the base, which is known.
+func (e storedExperiment) movedOn() bool {
+	return e.base != nil && e.base.Etag != e.parent.Policy.Etag
+}
+
+// versionPair are two versions of a policy of which the second is compared with the first.
+type versionPair struct {
+	pair     pair
+	from, to *adminpb.Policy
+}
+
+// versions are the pairs of the three versions: base and live policy, base and experiment, experiment and live policy.
+func (e storedExperiment) versions() [3]versionPair {
+	live, own := e.parent.Policy, e.experiment
+	return [3]versionPair{
+		{pair{e.base.Etag, live.Etag}, e.base, live}, {pair{e.base.Etag, own.Etag}, e.base, own.Policy}, {pair{own.Etag, live.Etag}, own.Policy, live},
+	}
+}
+
+// knownVersions returns in what the three versions differ, as far as that is kept. It reports false if one of the
+// pairs has to be compared.
+func (s *Server) knownVersions(of storedExperiment) (lists [3]*itemList, all bool) {
+	if !of.movedOn() {
+		return lists, true
+	}
+	for i, p := range of.versions() {
+		lists[i] = s.itemLists.find(p.pair)
+		if lists[i] == nil {
+			return lists, false
+		}
+		if i == 0 && lists[0].list.None() {
+			break
+		}
+	}
+	return lists, true
+}
+
+// takenBack returns what a commit of an experiment takes back. The error is that of ctx, or wraps ErrNoCompiler.
+func (s *Server) takenBack(ctx context.Context, of storedExperiment) (report.Base, error) {
+	out := report.Base{Revision: of.experiment.GetBaseRevision()}
+	if of.base == nil {
+		return out, nil
+	}
+	if !of.movedOn() {
+		out.Known = true
+		return out, nil
+	}
+	var lists [3]*change.List
+	for i, p := range of.versions() {
+		if known := of.versionItems[i]; known != nil {
+			lists[i] = known.list
+		} else if list, err := s.compared(ctx, of.name, p); err != nil {
+			return out, err
+		} else {
+			lists[i] = list
+		}
+		if lists[i] == nil {
+			return out, nil
+		}
+		if lists[0].None() {
+			out.Known = true
+			return out, nil
+		}
+	}
+	out.Known, out.Changes = true, report.TakenBack(lists[0], lists[1], lists[2])
+	if len(out.Changes) > 0 {
+		out.Activation = s.lastActivation(ctx, Key(of.parent.Policy.Revision))
+	}
+	return out, nil
+}
+
+// lastActivation returns how a revision became live the last time; nil if that is not known.
+func (s *Server) lastActivation(ctx context.Context, revision Key) *adminpb.PolicyRevision_Activation {
+	records, err := s.store.Get(ctx, revision)
+	if err != nil || records[0].Key == "" {
+		return nil
+	}
+	found, err := Decode(records[0], &adminpb.PolicyRevision{})
+	if err != nil || len(found.GetActivations()) == 0 {
+		return nil
+	}
+	return found.Activations[0]
+}
