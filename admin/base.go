@@ -49,6 +49,15 @@ func (s *Server) asBase(ctx context.Context, experiment Key, r Record) *adminpb.
 	return base
 }
 
+// readBase is asBase of the record that the store has.
+func (s *Server) readBase(ctx context.Context, experiment Key) (*adminpb.Policy, error) {
+	records, err := s.Get(ctx, baseOf(experiment))
+	if err != nil {
+		return nil, err
+	}
+	return s.asBase(ctx, experiment, records[0]), nil
+}
+
 // setBase gives an experiment the base that it names, or the live policy if it names none, and returns the write of
 // that.
 func (s *Server) setBase(ctx context.Context, experiment *adminpb.PolicyExperiment, live *adminpb.Policy) (Put, error) {
@@ -155,12 +164,8 @@ func (s *Server) takenBack(ctx context.Context, of storedExperiment) (report.Bas
 		} else {
 			lists[i] = list
 		}
-		if lists[i] == nil {
-			return out, nil
-		}
-		if lists[0].None() {
-			out.Known = true
-			return out, nil
+		if i == 0 && lists[0].None() {
+			break
 		}
 	}
 	out.Known, out.Changes = true, report.TakenBack(lists[0], lists[1], lists[2])

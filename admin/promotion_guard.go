@@ -115,6 +115,9 @@ func (s *Server) checkRehearsed(ctx context.Context, p *Promotion, pair Promoted
 		if stored.damage != nil || !proto.Equal(content.OfPolicy(stored.experiment.Policy), content.OfPolicy(pair.Source.Policy)) {
 			continue
 		}
+		if stored.base, err = s.readBase(ctx, r.Key); err != nil {
+			return err
+		}
 		err := s.checkEvidence(ctx, stored, required, p.destination.Requirements().GetRequireDifferentCommitter())
 		if err == nil {
 			p.conditions = append(p.conditions, stored.unchanged(), stored.acceptances.unchanged())

@@ -28,8 +28,15 @@ type Base struct {
 //
 // A change that is ahead of the experiment is taken back. One that is the experiment's own, or where the experiment
 // lacks nothing of the live policy, is no loss. Anything else counts as overridden, so that no change is missing: the
-// experiment has something third there, or wrote the change otherwise.
+// experiment has something third there, or wrote the change otherwise. A list that is nil is not known: then the live
+// policy may have changed anything.
 func TakenBack(since, own, ahead *change.List) (out []*adminpb.Report_TakenBackChange) {
+	if since.None() {
+		return nil
+	}
+	if since == nil || own == nil || ahead == nil {
+		return []*adminpb.Report_TakenBackChange{{State: adminpb.Report_TakenBackChange_OVERRIDDEN}}
+	}
 	has, lacks := idsOf(own), idsOf(ahead)
 	for _, item := range since.Items {
 		lost := &adminpb.Report_TakenBackChange{

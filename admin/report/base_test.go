@@ -167,6 +167,9 @@ func TestNothingIsLostUnnoticed(t *testing.T) {
 		for i := range b {
 			lacks = lacks || l[i] != b[i] && e[i] != l[i]
 		}
+		if unknown := report.TakenBack(since, nil, since); (len(unknown) == 0) != since.None() {
+			t.Fatalf("of an experiment that cannot be compared, %q is named", unknown)
+		}
 		got := lost(t, base, live, experiment)
 		if lacks && len(got) == 0 {
 			t.Fatalf("nothing is named:\n%v\n%v\n%v", base, live, experiment)

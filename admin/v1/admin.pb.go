@@ -1207,8 +1207,7 @@ type Report struct {
 	// Output only. The `base_revision` of the experiment.
 	BaseRevision string `protobuf:"bytes,57,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
 	// Output only. How many changes of the live policy since the base a commit would
-	// take back or override. Absent if that is not known: the experiment has no base, or
-	// it cannot be found out in what the versions differ.
+	// take back or override. Absent if that is not known: the experiment has no base.
 	TakenBackCount *int64 `protobuf:"varint,58,opt,name=taken_back_count,json=takenBackCount,proto3,oneof" json:"taken_back_count,omitempty"`
 	// Output only. Those changes, at most 20.
 	TakenBackChanges []*Report_TakenBackChange `protobuf:"bytes,59,rep,name=taken_back_changes,json=takenBackChanges,proto3" json:"taken_back_changes,omitempty"`

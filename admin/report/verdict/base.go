@@ -37,7 +37,7 @@ func TakenBack(r *adminpb.Report) (texts []string) {
 		text := changePlace(c) + ": "
 		switch {
 		case c.Kind == adminpb.Report_Item_ITEM_KIND_UNSPECIFIED:
-			text = "a change that is not listed"
+			text = "a change that cannot be named"
 		case c.BaseText == "":
 			text += c.PolicyText + " was added"
 		case c.PolicyText == "":
