@@ -36,6 +36,7 @@ recording: build ## Record the demo anew for the README; needs script of util-li
 
 test: ## Run the tests, with a part of the random cases; installs redis-server if it is missing
 	@.ci/need redis-server
+	@go -C cmd/authzbench build -o /dev/null . # a document builds it, in the time of one command
 	$(GOTEST) -short $(PARALLEL) $(LONGEST) ./...
 
 test-whole: ## Run the tests with all random cases, and long scenarios with processes

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc"
@@ -59,6 +60,8 @@ func serveFromEnvironment(t *testing.T) (r *running, log *logtest.Buffer, end fu
 		r.bound[port] = testkit.FreeAddress()
 		t.Setenv("UNDERSTUDY_"+strings.ToUpper(port)+"_ADDR", r.bound[port])
 	}
+	// A shutdown that takes longer ends the process, and so the test binary.
+	t.Setenv("UNDERSTUDY_SHUTDOWN_TIMEOUT", time.Minute.String())
 	ctx, cancel := context.WithCancel(t.Context())
 	log = &logtest.Buffer{}
 	done := make(chan struct{})

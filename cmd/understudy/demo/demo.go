@@ -107,7 +107,7 @@ stays up with traffic flowing, so that you can look at its page in a browser.`,
 	}
 	cmd.Flags().BoolVar(&fast, "fast", false, "do not pause between the steps")
 	cmd.Flags().BoolVar(&keep, "keep", false, "stay up at the end, with another experiment and traffic, until Ctrl-C")
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long the comparison of a round may take, on a slow machine")
+	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Minute, "how long the comparison of a round may take")
 	return cmd
 }
 
@@ -299,6 +299,9 @@ func (d *demo) awaitAll(ctx context.Context) error {
 	defer cancel()
 	for {
 		r, err := d.counts(ctx)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("the requests of this round were not compared in %v; --timeout gives it longer", d.timeout)
+		}
 		if err != nil || r.RequestCount >= demoRequests && r.PendingRequestCount == 0 {
 			return err
 		}
