@@ -42,7 +42,7 @@ func (s *Server) asBase(ctx context.Context, experiment Key, r Record) *adminpb.
 		err = proto.Unmarshal(r.Value, base)
 	}
 	if err != nil {
-		s.log.ErrorContext(ctx, "the base of an experiment cannot be read, so it is not known what its commit takes back; name its base again",
+		s.log.ErrorContext(ctx, "the base of an experiment cannot be read, so its commit counts as taking back a change; name its base again",
 			"experiment", string(experiment), "error", err)
 		return nil
 	}
@@ -108,9 +108,15 @@ func (s *Server) revisionAsBase(ctx context.Context, policy Key, named string) (
 	return base, nil
 }
 
-// movedOn reports whether the live policy is another one than the base, which is known.
+// comparable reports whether the live policy is another one than the base, whose content is there.
+func (e storedExperiment) comparable() bool { return e.base != nil && e.movedOn() }
+
+// movedOn reports whether the live policy may be another one than the base that the experiment names.
 func (e storedExperiment) movedOn() bool {
-	return e.base != nil && e.base.Etag != e.parent.Policy.Etag
+	if e.base == nil {
+		return e.experiment.GetBaseRevision() != e.parent.Policy.GetRevision()
+	}
+	return e.base.Etag != e.parent.Policy.GetEtag()
 }
 
 // versionPair are two versions of a policy of which the second is compared with the first.
@@ -130,7 +136,7 @@ func (e storedExperiment) versions() [3]versionPair {
 // knownVersions returns in what the three versions differ, as far as that is kept. It reports false if one of the
 // pairs has to be compared.
 func (s *Server) knownVersions(of storedExperiment) (lists [3]*itemList, all bool) {
-	if !of.movedOn() {
+	if !of.comparable() {
 		return lists, true
 	}
 	for i, p := range of.versions() {
@@ -145,34 +151,44 @@ func (s *Server) knownVersions(of storedExperiment) (lists [3]*itemList, all boo
 	return lists, true
 }
 
-// takenBack returns what a commit of an experiment takes back. The error is that of ctx, or wraps ErrNoCompiler.
+// takenBack returns what a commit of an experiment takes back. A base whose content is lost may have lacked anything
+// that the live policy has. The error is that of ctx, or wraps ErrNoCompiler.
 func (s *Server) takenBack(ctx context.Context, of storedExperiment) (report.Base, error) {
 	out := report.Base{Revision: of.experiment.GetBaseRevision()}
-	if of.base == nil {
+	if out.Revision == "" {
 		return out, nil
 	}
+	out.Known = true
 	if !of.movedOn() {
-		out.Known = true
 		return out, nil
 	}
-	var lists [3]*change.List
+	lists, err := s.compareVersions(ctx, of)
+	if err != nil {
+		return report.Base{Revision: out.Revision}, err
+	}
+	if out.Changes = report.TakenBack(lists[0], lists[1], lists[2]); len(out.Changes) > 0 {
+		out.Activation = s.lastActivation(ctx, Key(of.parent.Policy.Revision))
+	}
+	return out, nil
+}
+
+// compareVersions returns in what the pairs of versions differ; nil for what is not known, or not needed since the
+// live policy is as the base.
+func (s *Server) compareVersions(ctx context.Context, of storedExperiment) (lists [3]*change.List, err error) {
+	if !of.comparable() {
+		return lists, nil
+	}
 	for i, p := range of.versions() {
 		if known := of.versionItems[i]; known != nil {
 			lists[i] = known.list
-		} else if list, err := s.compared(ctx, of.name, p); err != nil {
-			return out, err
-		} else {
-			lists[i] = list
+		} else if lists[i], err = s.compared(ctx, of.name, p); err != nil {
+			return lists, err
 		}
 		if i == 0 && lists[0].None() {
 			break
 		}
 	}
-	out.Known, out.Changes = true, report.TakenBack(lists[0], lists[1], lists[2])
-	if len(out.Changes) > 0 {
-		out.Activation = s.lastActivation(ctx, Key(of.parent.Policy.Revision))
-	}
-	return out, nil
+	return lists, nil
 }
 
 // lastActivation returns how a revision became live the last time; nil if that is not known.

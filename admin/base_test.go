@@ -1,12 +1,15 @@
 package admin_test
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"understudy/admin"
 	adminpb "understudy/admin/v1"
 )
 
@@ -121,5 +124,56 @@ func TestBase(t *testing.T) {
 			l.Errorf("the base is %q, want the live revision", e.BaseRevision)
 		}
 		takenBack(0)
+	})
+}
+
+// TestLostBase: an experiment whose base is lost or damaged takes back what the live policy has changed, whatever that
+// is, until its base is named again.
+func TestLostBase(t *testing.T) {
+	onEachStore(t, "p-lost-base", func(l *library) {
+		ctx := l.Context()
+		l.makeLive("allow if input.a == 1")
+		_, err := l.CreatePolicyExperiment(ctx, &adminpb.CreatePolicyExperimentRequest{
+			Parent: l.policy, PolicyExperimentId: "base", PolicyExperiment: l.tried("base", "allow if input.a == 1\nallow if input.b"),
+		})
+		l.check(err)
+		e, err := l.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: l.policy + "/experiments/base"})
+		l.check(err)
+		base := admin.Key(l.policy + "/bases/base")
+		for name, write := range map[string]admin.Write{
+			"lost": admin.Delete{Key: base}, "damaged": admin.Put{Key: base, Value: []byte(notAMessage), Etag: "e"},
+		} {
+			l.Run(name, func(t *testing.T) {
+				takenBack := func(want ...adminpb.Report_TakenBackChange_State) {
+					t.Helper()
+					r, err := l.GetReport(ctx, &adminpb.GetReportRequest{Name: e.Name + "/report"})
+					l.check(err)
+					var got []adminpb.Report_TakenBackChange_State
+					for _, c := range r.TakenBackChanges {
+						got = append(got, c.State)
+					}
+					if r.TakenBackCount == nil || !slices.Equal(got, want) {
+						t.Errorf("it takes back %v changes, %v, want %v", r.TakenBackCount, got, want)
+					}
+				}
+				name := func() {
+					t.Helper()
+					_, err := l.UpdatePolicyExperiment(ctx, &adminpb.UpdatePolicyExperimentRequest{
+						PolicyExperiment: &adminpb.PolicyExperiment{Name: e.Name, BaseRevision: e.BaseRevision},
+						UpdateMask:       &fieldmaskpb.FieldMask{Paths: []string{"base_revision"}},
+					})
+					l.check(err)
+				}
+				l.makeLive("allow if input.a == 1")
+				name()
+				_, err := l.store.Commit(ctx, admin.Txn{ID: uuid.NewString(), Project: admin.Key(l.policy).Project(), Writes: []admin.Write{write}})
+				l.check(err)
+				takenBack()
+				l.makeLive("allow if { input.a == 1; not input.c }")
+				takenBack(adminpb.Report_TakenBackChange_OVERRIDDEN)
+				name()
+				takenBack(adminpb.Report_TakenBackChange_TAKEN_BACK)
+			})
+		}
 	})
 }

@@ -13,9 +13,12 @@ import (
 	"understudy/cmd/understudy/telemetry"
 )
 
-// serveDemo runs the server of the demo: the real one, over its real ports.
+// serveDemo runs the server of the demo: the real one, over its real ports. What it shows does not depend on how fast
+// the machine is.
 func serveDemo(ctx context.Context, dir string, log io.Writer, announce func(map[string]string)) error {
-	return serve(ctx, demoConfig(dir), nil, log, announce)
+	c := demoConfig(dir)
+	c.decisionTimeout, c.preview.timeout = time.Minute, time.Minute
+	return serve(ctx, c, nil, log, announce)
 }
 
 // executeForDemo runs a command of the demo in this process. Nobody is asked anything.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,8 +68,8 @@ func TestAnEvaluationThatNeverEnds(t *testing.T) {
 	if err := p.wait(); !errors.As(err, &exit) || exit.ExitCode() != command.ExitFailure {
 		t.Errorf("the process ends with %v, want exit code %d", err, command.ExitFailure)
 	}
-	const want = "checks under way on the authz port: not ended in the time of --shutdown-timeout"
-	if got := p.log.String(); !strings.Contains(got, want) {
+	const want = `(?m)^understudy: .*checks under way on the authz port.*: not ended in the time of --shutdown-timeout$`
+	if got := p.log.String(); !regexp.MustCompile(want).MatchString(got) {
 		t.Errorf("the log has no %q:\n%s", want, got)
 	}
 }

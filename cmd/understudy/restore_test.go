@@ -178,11 +178,11 @@ func TestRedisComesBackEmpty(t *testing.T) {
 // restoreAll stores again what is lost, after a look at what would happen.
 func (f *lostFleet) restoreAll(t *testing.T) {
 	t.Helper()
-	f.restore(t, command.ExitOK, "would be stored again: 1 policies", "--validate-only")
+	f.restore(t, command.ExitOK, "would be stored again: 1 policy", "--validate-only")
 	if code, body := f.live[0].call(t, "admin", "GET", policies, ""); code != 200 || strings.Contains(body, "shop") {
 		t.Errorf("--validate-only changed something: %d %s", code, body)
 	}
-	f.restore(t, command.ExitOK, "stored again: 1 policies")
+	f.restore(t, command.ExitOK, "stored again: 1 policy")
 	f.restored(t, 0, 7)
 	if code, body := f.live[0].call(t, "admin", "GET", policies+"/shop/experiments/e1", ""); code != 200 || !strings.Contains(body, `"ACTIVE"`) {
 		t.Errorf("the experiment is %d %s", code, body)
@@ -212,7 +212,7 @@ func (f *lostFleet) beginAgain(t *testing.T) {
 // acceptLoss deletes what is missing, for those that are there and for one that comes back.
 func (f *lostFleet) acceptLoss(t *testing.T) {
 	t.Helper()
-	f.restore(t, command.ExitOK, "deleted: 1 policies", "--empty")
+	f.restore(t, command.ExitOK, "deleted: 1 policy", "--empty")
 	f.restored(t, 0, 0)
 	c := f.sidecar(t, "c")
 	c.awaitMissing(t)
@@ -263,7 +263,7 @@ func TestABoltFileIsLost(t *testing.T) {
 		r.awaitMissing(t, "shop")
 		r.decides(t, 0, 7)
 	})
-	if code, out, errs := runCommand(t, restored...); code != command.ExitOK || !strings.Contains(out, "stored again: 1 policies") {
+	if code, out, errs := runCommand(t, restored...); code != command.ExitOK || !strings.Contains(out, "stored again: 1 policy") {
 		t.Errorf("restore ends with %d: %s%s", code, out, errs)
 	}
 	t.Run("restored", func(t *testing.T) {

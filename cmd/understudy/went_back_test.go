@@ -77,9 +77,9 @@ func TestRedisComesBackWithAnOlderDump(t *testing.T) {
 	f.appliesWhatIsStored(t)
 	f.restore(t, command.ExitUsage, "exclude each other", "--newer", "--accept")
 	f.restore(t, command.ExitOK, "nothing is missing", "--missing")
-	f.restore(t, command.ExitOK, "would be stored again: 1 policies", "--newer", "--validate-only")
+	f.restore(t, command.ExitOK, "would be stored again: 1 policy", "--newer", "--validate-only")
 	f.wentBack(t)
-	f.restore(t, command.ExitOK, "stored again: 1 policies", "--newer")
+	f.restore(t, command.ExitOK, "stored again: 1 policy", "--newer")
 	f.follow(t, 7, 0)
 	f.restore(t, command.ExitOK, "no policy of "+lostLocation+" is older", "--newer")
 }
@@ -105,7 +105,7 @@ func (f *lostFleet) appliesWhatIsStored(t *testing.T) {
 func TestAnOlderDumpIsAccepted(t *testing.T) {
 	t.Parallel()
 	f := olderDump(t)
-	f.restore(t, command.ExitOK, "stored again as the store has them: 1 policies", "--accept")
+	f.restore(t, command.ExitOK, "stored again as the store has them: 1 policy", "--accept")
 	f.follow(t, 0, 7)
 }
 
@@ -190,7 +190,7 @@ func TestABoltFileIsReplacedByAnOlderCopy(t *testing.T) {
 	r.awaitStale(t, "shop")
 	r.decides(t, 7, 0)
 	r.end()
-	if code, out, errs := runCommand(t, "restore", "--newer", "--store", "bolt://"+file, "--location", lostLocation, "--snapshot-file", snapshot); code != command.ExitOK || !strings.Contains(out, "stored again: 1 policies") {
+	if code, out, errs := runCommand(t, "restore", "--newer", "--store", "bolt://"+file, "--location", lostLocation, "--snapshot-file", snapshot); code != command.ExitOK || !strings.Contains(out, "stored again: 1 policy") {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
 	r = start()
