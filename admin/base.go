@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"understudy/admin/aip"
 	"understudy/admin/apierror"
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
@@ -70,6 +71,13 @@ func (s *Server) setBase(ctx context.Context, experiment *adminpb.PolicyExperime
 	}
 	experiment.BaseRevision = base.Revision
 	return NewPut(baseOf(Key(experiment.Name)), base.Etag, base)
+}
+
+// isRebased reports whether an update names a base: another one, or, not among all fields, the one that there is, whose
+// content is stored again.
+func (e storedExperiment) isRebased(given *adminpb.PolicyExperiment, mask aip.Mask) bool {
+	named := given.GetBaseRevision()
+	return named != "" && mask.Has("base_revision") && (named != e.experiment.BaseRevision || !mask.All())
 }
 
 // rebase adds to the replacement of an experiment the write of the base that it names now.

@@ -326,8 +326,7 @@ func (s *Server) experimentUpdate(
 		return nil, err
 	}
 	experiment.BaseRevision = cmp.Or(experiment.BaseRevision, stored.experiment.BaseRevision)
-	// Who names the revision that it has, and not among all fields, wants its content stored again.
-	rebased := experiment.BaseRevision != stored.experiment.BaseRevision || given.GetBaseRevision() != "" && !mask.All() && mask.Has("base_revision")
+	rebased := stored.isRebased(given, mask)
 	same := proto.Equal(content.OfExperiment(experiment), content.OfExperiment(stored.experiment))
 	if same && !rebased {
 		return UnchangedResource(VerbUpdate, stored.record, stored.experiment), nil
