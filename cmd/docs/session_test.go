@@ -18,6 +18,9 @@ import (
 	"understudy/cmd/testkit"
 )
 
+// longestCommand is how long one command may take: it may build a program.
+const longestCommand = 10 * time.Minute
+
 // session is a reader who follows a document in a shell, in a copy of the repository.
 type session struct {
 	*testing.T
@@ -26,8 +29,7 @@ type session struct {
 	input  io.Writer
 	output *bufio.Scanner
 	values values
-	end    func()        // ends the shell and all that it has started
-	limit  time.Duration // of one command
+	end    func() // ends the shell and all that it has started
 	// serving is the number of servers that were started; the last one runs.
 	serving int
 	// addresses :: an address as documents have it → that of the server that runs.
@@ -39,7 +41,7 @@ type session struct {
 const prelude = `
 set -u
 export PATH="$PWD/bin:$PATH" HOME="$OWN" XDG_STATE_HOME="$OWN/state" NO_COLOR=1
-export UNDERSTUDY_DECISION_TIMEOUT=30s # a busy machine is no slow policy
+export UNDERSTUDY_DECISION_TIMEOUT=30s UNDERSTUDY_PREVIEW_TIMEOUT=30s # a busy machine is no slow policy
 curl() {
   local status
   status=$(command curl -sS -o "$OWN/body" -w '%{http_code}' "$@") || return
@@ -50,7 +52,7 @@ curl() {
 
 func newSession(t *testing.T, folder string) *session {
 	t.Helper()
-	s := &session{T: t, folder: folder, own: t.TempDir(), values: values{}, addresses: map[string]string{}, limit: testkit.Patience}
+	s := &session{T: t, folder: folder, own: t.TempDir(), values: values{}, addresses: map[string]string{}}
 	shell := exec.Command("bash", "--noprofile", "--norc")
 	shell.Dir = folder
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that all that it starts can be ended
@@ -132,7 +134,7 @@ func (s *session) run(commands string) (stdout []string, stderr string, code int
 	if err := os.WriteFile(script, []byte(commands+"\n"), 0o600); err != nil {
 		s.Fatal(err)
 	}
-	watch := time.AfterFunc(s.limit, s.end)
+	watch := time.AfterFunc(longestCommand, s.end)
 	defer watch.Stop()
 	fmt.Fprintf(s.input, "STATUS='%s'; . '%s' </dev/null 2>'%s.err'; printf '\\n%s%%d\\n' $?\n", "2??", script, script, endOfStep)
 	for s.output.Scan() {
@@ -144,7 +146,7 @@ func (s *session) run(commands string) (stdout []string, stderr string, code int
 		stdout = append(stdout, s.output.Text())
 	}
 	content, _ := os.ReadFile(script + ".err")
-	s.Fatalf("the shell has ended, or was ended after %v, at %s\n%s", s.limit, commands, content)
+	s.Fatalf("the shell has ended, or was ended after %v, at %s\n%s", longestCommand, commands, content)
 	return nil, "", 0
 }
 
