@@ -17,7 +17,7 @@ PARALLEL = -p $(shell expr $(CPUS) \* 3 / 2) -parallel $(shell expr $(CPUS) \* 2
 # To link without what debuggers need takes a third less, and there are eighty tests to link. The
 # linters have go vet. The longest package takes 90 s on a quiet machine, and on one that was six times slower it took
 # 15 minutes.
-GOTEST  = go test -timeout 30m -ldflags=-s -vet=off
+GOTEST  = go test -timeout 60m -ldflags=-s -vet=off
 LONGEST = ./cmd/docs ./cmd/understudy/... ./admin ./admin/redisstore ./authz/rehearsal/supervisor
 
 .PHONY: help build demo recording test test-whole test-deploy test-envoy test-proxies test-browser test-clients test-bench test-module race lint lint-api module dashboard generate nightly fuzz soak bench release-check snapshot test-release release clean
