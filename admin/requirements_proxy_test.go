@@ -41,8 +41,9 @@ func (r *row) viaProxy() *proxy {
 	if err != nil {
 		r.Fatal(err)
 	}
+	target, _, _ := strings.Cut(strings.TrimPrefix(r.store.address, "unix://"), "?")
 	p := &proxy{
-		socket: filepath.Join(folder, "s"), target: strings.TrimPrefix(r.store.address, "unix://"),
+		socket: filepath.Join(folder, "s"), target: target,
 		lost: make(chan struct{}), conns: map[net.Conn]bool{},
 	}
 	if p.listener, err = net.Listen("unix", p.socket); err != nil {

@@ -42,7 +42,7 @@ type backend struct {
 // backends returns both stores. Redis is one server for all rows, which have a
 // project each; bbolt is a file for each row.
 func backends(t *testing.T) []backend {
-	url := storetest.Redis(t)
+	url := storetest.Patient(storetest.Redis(t))
 	return []backend{
 		{"redis", func(t *testing.T, project string, c *clock) *openStore {
 			return openAddress(t, url, project, c)

@@ -17,7 +17,7 @@ import (
 func (s *Store) Load(ctx context.Context, of authz.Scope) (authz.Update, error) {
 	doing := "loading " + string(of.Location)
 	err := call(ctx, doing, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, shortTimeout)
+		ctx, cancel := context.WithTimeout(ctx, s.answer)
 		defer cancel()
 		return s.bulk.Ping(ctx).Err()
 	})

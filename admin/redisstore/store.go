@@ -25,8 +25,10 @@ type Store struct {
 	// short is for calls that answer at once, bulk for those whose answers may be
 	// long, or long in coming.
 	short, bulk redis.UniversalClient
-	watches     *watches
-	now         func() time.Time
+	// answer is how long an answer of short may take.
+	answer  time.Duration
+	watches *watches
+	now     func() time.Time
 	// stream is the number of changes kept for each location.
 	stream int
 	// sidecar says that this process loads no functions.
@@ -87,6 +89,7 @@ func Open(url string, options ...Option) (*Store, error) {
 		return nil, err
 	}
 	s.short, s.bulk = connect(shortTimeout), connect(bulkTimeout)
+	s.answer = answerTimeout(s.short)
 	s.watches = newWatches(s.bulk)
 	return s, nil
 }

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -10,7 +9,6 @@ import (
 	"understudy/admin"
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
-	"understudy/cmd/testkit"
 )
 
 func TestStore(t *testing.T) {
@@ -68,14 +66,7 @@ func options(c storetest.Config) (options []redisstore.Option) {
 // open opens a store. Its timeouts are longer than a busy machine takes, unless the URL has some.
 func open(t testing.TB, url string, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
-	if !strings.Contains(url, "_timeout=") {
-		separator := "?"
-		if strings.Contains(url, "?") {
-			separator = "&"
-		}
-		url += separator + fmt.Sprintf("dial_timeout=%[1]s&read_timeout=%[1]s&write_timeout=%[1]s&pool_timeout=%[1]s", testkit.Patience)
-	}
-	store, err := redisstore.Open(url, options...)
+	store, err := redisstore.Open(storetest.Patient(url), options...)
 	if err != nil {
 		t.Fatalf("opening the store: %v", err)
 	}

@@ -128,6 +128,18 @@ const never = -1
 
 var noNotifications = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 
+// answerTimeout returns how long a client waits for an answer that comes at once: longer than by default if the URL says
+// so.
+func answerTimeout(of redis.UniversalClient) time.Duration {
+	switch c := of.(type) {
+	case *redis.Client:
+		return max(shortTimeout, c.Options().ReadTimeout)
+	case *redis.ClusterClient:
+		return max(shortTimeout, c.Options().ReadTimeout)
+	}
+	return shortTimeout
+}
+
 // single is a client of one Redis.
 func single(o redis.Options, timeout time.Duration) redis.UniversalClient {
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = never, 1, true

@@ -30,6 +30,19 @@ func Redis(t testing.TB) (url string) {
 	return StartRedis(t).URL()
 }
 
+// Patient returns the URL of a Redis with the time limits of tests, unless it has others: on a busy machine even Redis
+// answers late.
+func Patient(url string) string {
+	if strings.Contains(url, "_timeout=") {
+		return url
+	}
+	separator := "?"
+	if strings.Contains(url, "?") {
+		separator = "&"
+	}
+	return url + separator + fmt.Sprintf("dial_timeout=%[1]s&read_timeout=%[1]s&write_timeout=%[1]s&pool_timeout=%[1]s", testkit.Patience)
+}
+
 // RedisServer is a private redis-server.
 type RedisServer struct {
 	network, address string
