@@ -65,9 +65,12 @@ func StartRedis(t testing.TB, arguments ...string) *RedisServer {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	socket := filepath.Join(folder, "s")
-	arguments = append([]string{"--port", "0", "--unixsocket", socket, "--dir", folder}, arguments...)
+	arguments = append([]string{"--port", "0", "--unixsocket", socket, "--dir", folder, "--busy-reply-threshold", neverBusy}, arguments...)
 	return startRedis(t, "unix", socket, arguments)
 }
+
+// neverBusy is a threshold that no function reaches: on a busy machine one that is harmless may take seconds.
+const neverBusy = "0"
 
 // StartRedisTCP starts a private redis-server on a port of 127.0.0.1, for what does
 // not work on sockets: Cluster and Sentinel.
@@ -77,6 +80,9 @@ func StartRedisTCP(t testing.TB, arguments ...string) *RedisServer {
 	if len(arguments) > 1 && arguments[0] == Sentinel {
 		// The configuration file comes first.
 		first, arguments = []string{arguments[1], Sentinel}, arguments[2:]
+	}
+	if first == nil {
+		arguments = append([]string{"--busy-reply-threshold", neverBusy}, arguments...)
 	}
 	folder := t.TempDir()
 	for {
