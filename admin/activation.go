@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/admin/access"
+	"understudy/admin/history"
 	adminpb "understudy/admin/v1"
 )
 
@@ -39,31 +40,18 @@ func (a activation) addTo(ctx context.Context, revision *adminpb.PolicyRevision,
 	}
 }
 
-// isUpdateBy reports whether the last activation of a revision is a creation or an update by a caller.
-func isUpdateBy(revision *adminpb.PolicyRevision, member string) bool {
-	if len(revision.Activations) == 0 {
-		return true // it is not known
-	}
-	last := revision.Activations[0]
-	return last.Creator == member && (last.Verb == string(VerbCreate) || last.Verb == string(VerbUpdate))
-}
-
 // unchangedPolicy is the change of an update to the content that is live. If another caller or another method made
 // it live, its revision keeps this update as well: what the caller replaces next is content that the caller has.
 func (s *Server) unchangedPolicy(ctx context.Context, stored StoredPolicy) (*Change, error) {
 	c := UnchangedResource(VerbUpdate, stored.Record, stored.Policy)
-	records, err := s.Get(ctx, Key(stored.Policy.Revision))
-	if err != nil {
-		return nil, err
-	}
-	revision, err := Decode(records[0], &adminpb.PolicyRevision{})
-	if records[0].Key == "" || err != nil || isUpdateBy(revision, access.FromContext(ctx).Member) {
-		return c, nil
+	revision, err := s.storedRevision(ctx, Key(stored.Policy.Revision))
+	if err != nil || revision == nil || history.IsAppliedBy(access.FromContext(ctx).Member, revision) {
+		return c, err
 	}
 	policy := proto.CloneOf(stored.Policy)
 	policy.UpdateTime = timestamppb.New(s.now())
 	activation{verb: VerbUpdate}.addTo(ctx, revision, policy)
-	put, err := NewPut(records[0].Key, "", revision)
+	put, err := NewPut(Key(stored.Policy.Revision), "", revision)
 	c.Writes = []Write{put}
 	return c, err
 }

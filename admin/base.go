@@ -102,12 +102,11 @@ func (s *Server) revisionAsBase(ctx context.Context, policy Key, named string) (
 	if name.Policy() != policy {
 		return nil, apierror.Invalid(apierror.ReasonPolicyNameMismatch, field, "It has to be a revision of the live policy, "+string(policy)+".")
 	}
-	records, err := s.Get(ctx, name)
+	revision, err := s.storedRevision(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	revision, err := Decode(records[0], &adminpb.PolicyRevision{})
-	if records[0].Key == "" || err != nil {
+	if revision == nil {
 		return nil, apierror.Invalid(apierror.ReasonInvalidField, field,
 			"There is no such revision, or none that can be read. List the revisions of the policy; the last 100 are kept.")
 	}
@@ -163,7 +162,7 @@ func (s *Server) knownVersions(of storedExperiment) (lists [3]*itemList, all boo
 // that the live policy has. The error is that of ctx, or wraps ErrNoCompiler.
 func (s *Server) takenBack(ctx context.Context, of storedExperiment) (report.Base, error) {
 	out := report.Base{Revision: of.experiment.GetBaseRevision()}
-	if out.Revision == "" {
+	if out.Revision == "" && of.base == nil {
 		return out, nil
 	}
 	out.Known = true
@@ -180,10 +179,10 @@ func (s *Server) takenBack(ctx context.Context, of storedExperiment) (report.Bas
 	return out, nil
 }
 
-// compareVersions returns in what the pairs of versions differ; nil for what is not known, or not needed since the
-// live policy is as the base.
+// compareVersions returns in what the pairs of versions differ; nil if the base is lost, and for the pairs that are not
+// needed since the live policy is as the base.
 func (s *Server) compareVersions(ctx context.Context, of storedExperiment) (lists [3]*change.List, err error) {
-	if !of.comparable() {
+	if of.base == nil {
 		return lists, nil
 	}
 	for i, p := range of.versions() {
@@ -201,11 +200,7 @@ func (s *Server) compareVersions(ctx context.Context, of storedExperiment) (list
 
 // lastActivation returns how a revision became live the last time; nil if that is not known.
 func (s *Server) lastActivation(ctx context.Context, revision Key) *adminpb.PolicyRevision_Activation {
-	records, err := s.store.Get(ctx, revision)
-	if err != nil || records[0].Key == "" {
-		return nil
-	}
-	found, err := Decode(records[0], &adminpb.PolicyRevision{})
+	found, err := s.storedRevision(ctx, revision)
 	if err != nil || len(found.GetActivations()) == 0 {
 		return nil
 	}

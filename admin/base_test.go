@@ -139,41 +139,52 @@ func TestLostBase(t *testing.T) {
 		l.check(err)
 		e, err := l.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: l.policy + "/experiments/base"})
 		l.check(err)
-		base := admin.Key(l.policy + "/bases/base")
-		for name, write := range map[string]admin.Write{
-			"lost": admin.Delete{Key: base}, "damaged": admin.Put{Key: base, Value: []byte(notAMessage), Etag: "e"},
-		} {
-			l.Run(name, func(t *testing.T) {
-				takenBack := func(want ...adminpb.Report_TakenBackChange_State) {
-					t.Helper()
-					r, err := l.GetReport(ctx, &adminpb.GetReportRequest{Name: e.Name + "/report"})
-					l.check(err)
-					var got []adminpb.Report_TakenBackChange_State
-					for _, c := range r.TakenBackChanges {
-						got = append(got, c.State)
-					}
-					if r.TakenBackCount == nil || !slices.Equal(got, want) {
-						t.Errorf("it takes back %v changes, %v, want %v", r.TakenBackCount, got, want)
-					}
-				}
-				name := func() {
-					t.Helper()
-					_, err := l.UpdatePolicyExperiment(ctx, &adminpb.UpdatePolicyExperimentRequest{
-						PolicyExperiment: &adminpb.PolicyExperiment{Name: e.Name, BaseRevision: e.BaseRevision},
-						UpdateMask:       &fieldmaskpb.FieldMask{Paths: []string{"base_revision"}},
-					})
-					l.check(err)
-				}
-				l.makeLive("allow if input.a == 1")
-				name()
-				_, err := l.store.Commit(ctx, admin.Txn{ID: uuid.NewString(), Project: admin.Key(l.policy).Project(), Writes: []admin.Write{write}})
-				l.check(err)
-				takenBack()
-				l.makeLive("allow if { input.a == 1; not input.c }")
-				takenBack(adminpb.Report_TakenBackChange_OVERRIDDEN)
-				name()
-				takenBack(adminpb.Report_TakenBackChange_TAKEN_BACK)
-			})
+		takenBack := func(want ...adminpb.Report_TakenBackChange_State) {
+			l.Helper()
+			r, err := l.GetReport(ctx, &adminpb.GetReportRequest{Name: e.Name + "/report"})
+			l.check(err)
+			var got []adminpb.Report_TakenBackChange_State
+			for _, c := range r.TakenBackChanges {
+				got = append(got, c.State)
+			}
+			if r.TakenBackCount == nil || !slices.Equal(got, want) {
+				l.Errorf("it takes back %v changes, %v, want %v", r.TakenBackCount, got, want)
+			}
 		}
+		name := func() {
+			l.Helper()
+			_, err := l.UpdatePolicyExperiment(ctx, &adminpb.UpdatePolicyExperimentRequest{
+				PolicyExperiment: &adminpb.PolicyExperiment{Name: e.Name, BaseRevision: e.BaseRevision},
+				UpdateMask:       &fieldmaskpb.FieldMask{Paths: []string{"base_revision"}},
+			})
+			l.check(err)
+		}
+		write := func(w admin.Write) {
+			l.Helper()
+			_, err := l.store.Commit(ctx, admin.Txn{ID: uuid.NewString(), Project: admin.Key(l.policy).Project(), Writes: []admin.Write{w}})
+			l.check(err)
+		}
+		base := admin.Key(l.policy + "/bases/base")
+		for _, lost := range []admin.Write{admin.Delete{Key: base}, admin.Put{Key: base, Value: []byte(notAMessage), Etag: "e"}} {
+			l.makeLive("allow if input.a == 1")
+			name()
+			write(lost)
+			takenBack()
+			l.makeLive("allow if { input.a == 1; not input.c }")
+			takenBack(adminpb.Report_TakenBackChange_OVERRIDDEN)
+			name()
+			takenBack(adminpb.Report_TakenBackChange_TAKEN_BACK)
+		}
+
+		// A base that the experiment does not name counts.
+		records, err := l.store.Get(ctx, admin.Key(e.Name))
+		l.check(err)
+		unnamed, err := admin.Decode(records[0], &adminpb.PolicyExperiment{})
+		l.check(err)
+		unnamed.BaseRevision = ""
+		put, err := admin.NewPut(records[0].Key, unnamed.Etag, unnamed)
+		l.check(err)
+		write(put)
+		takenBack(adminpb.Report_TakenBackChange_TAKEN_BACK)
 	})
 }

@@ -52,6 +52,19 @@ func (s *Server) GetPolicyRevision(
 	return nil, apierror.NotFound(name)
 }
 
+// storedRevision reads a revision of a policy. It returns nil if there is none, or if it cannot be decoded.
+func (s *Server) storedRevision(ctx context.Context, name Key) (*adminpb.PolicyRevision, error) {
+	records, err := s.Get(ctx, name)
+	if err != nil || records[0].Key == "" {
+		return nil, err
+	}
+	revision, err := Decode(records[0], &adminpb.PolicyRevision{})
+	if err != nil {
+		return nil, nil
+	}
+	return revision, nil
+}
+
 // wholeRevision reads a revision of a list with its content.
 func (s *Server) wholeRevision(ctx context.Context, listed *adminpb.PolicyRevision) (*adminpb.PolicyRevision, error) {
 	name := Key(listed.Name)
@@ -229,12 +242,11 @@ func newPolicyWrites(ctx context.Context, policy *adminpb.Policy, how activation
 // is live now or was just before. They hold as long as the policy is Unchanged, for
 // revisions change together with it. A known revision that cannot be read is replaced.
 func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy, how activation) ([]Write, error) {
-	known, err := s.Get(ctx, Key(policy.Revision))
+	revision, err := s.storedRevision(ctx, Key(policy.Revision))
 	if err != nil {
 		return nil, err
 	}
-	revision, err := Decode(known[0], &adminpb.PolicyRevision{})
-	if known[0].Key == "" || err != nil {
+	if revision == nil {
 		revision = newRevision(ctx, policy)
 	}
 	how.addTo(ctx, revision, policy)

@@ -73,6 +73,7 @@ var graph = map[string][]string{
 	"admin": {
 		"admin/aip", "admin/apierror", "admin/content", "admin/dataset", "admin/report", "admin/v1", "authz", "authz/background", "authz/diagnostics",
 		"admin/access",          // who creates what, and whether a promotion may change the next location
+		"admin/history",         // who applied what is live
 		"admin/audit",           // what only the domain knows of a change
 		"rego", "rego/regotest", // for the results of tests
 		"rego/change", // in what an experiment differs from its policy, for its report

@@ -66,6 +66,16 @@ func Of(r *adminpb.PolicyRevision) string {
 	return text
 }
 
+// IsAppliedBy reports whether the content of a revision became live the last time by an apply of a principal. It
+// reports true if how it became live is not known.
+func IsAppliedBy(principal string, r *adminpb.PolicyRevision) bool {
+	if len(r.GetActivations()) == 0 {
+		return true
+	}
+	last := r.Activations[0]
+	return (last.Verb == "create" || last.Verb == "update") && last.Creator == principal
+}
+
 // CommitOf finds the last commit of an experiment, by its resource name, and the revision that
 // it made live; nil if there is none.
 func CommitOf(experiment string, revisions []*adminpb.PolicyRevision) (of *adminpb.PolicyRevision, last *adminpb.PolicyRevision_Activation) {

@@ -112,19 +112,10 @@ func (c *Client) mayReplace(ctx context.Context, live, replacement *adminpb.Poli
 		return fmt.Errorf("nothing was changed: the live policy is revision %s, and not %s; put its change into the file", describeRevision(revision), o.ParentRevision)
 	}
 	who, err := c.WhoAmI(ctx)
-	if err != nil || isAppliedBy(revision, who.Principal) {
+	if err != nil || history.IsAppliedBy(who.Principal, revision) {
 		return err
 	}
 	return c.confirmReplace(revision, o.ValidateOnly && c.interactive() || who.Principal == "")
-}
-
-// isAppliedBy reports whether a principal made a revision live by an apply, or that is not known.
-func isAppliedBy(r *adminpb.PolicyRevision, principal string) bool {
-	if len(r.Activations) == 0 {
-		return true
-	}
-	last := r.Activations[0]
-	return (last.Verb == "create" || last.Verb == "update") && last.Creator == principal
 }
 
 // confirmReplace asks whether a revision is to be replaced, or just notes that it is.
