@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -22,14 +23,24 @@ import (
 // There is no limit of time: a sidecar that is live and does not apply a change is shown in the
 // progress, and stops to count ten seconds after it is gone. Each call of two seconds fits the
 // deadlines of proxies in between, and shows progress.
-func (c *Client) await(ctx context.Context, op *longrunningpb.Operation) (_ *longrunningpb.Operation, err error) {
+//
+// The change is stored, so an API that does not answer for a while, or whose store does not, is asked again.
+func (c *Client) await(ctx context.Context, op *longrunningpb.Operation) (*longrunningpb.Operation, error) {
+	pause := firstPoll
 	for c.wait && !op.Done {
 		fmt.Fprintln(c.Err, c.progressOf(op))
-		name := op.Name
-		if op, err = c.operations.WaitOperation(ctx, &longrunningpb.WaitOperationRequest{
+		next, err := c.operations.WaitOperation(ctx, &longrunningpb.WaitOperationRequest{
 			Name: op.Name, Timeout: durationpb.New(2 * time.Second),
-		}); err != nil {
-			return op, leftOff(ctx, name, err)
+		})
+		switch {
+		case err == nil:
+			op, pause = next, firstPoll
+		case ctx.Err() != nil || status.Code(err) != codes.Unavailable:
+			return op, leftOff(ctx, op.Name, err)
+		default:
+			fmt.Fprintln(c.Err, c.noAnswer())
+			sleep(ctx, pause)
+			pause = min(2*pause, pollTime)
 		}
 	}
 	// AIP-151: an operation that has failed is an answer, and its error has the details of any other.

@@ -334,12 +334,21 @@ func (c *Client) follow(
 		case !answered || status.Code(err) != codes.Unavailable:
 			return err
 		default:
-			note("no answer from the admin API at " + c.addr + "; asking again until there is one")
+			note(c.noAnswer())
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
+		sleep(ctx, pause)
+	}
+}
+
+// noAnswer says that the admin API is asked again.
+func (c *Client) noAnswer() string {
+	return "no answer from the admin API at " + c.addr + "; asking again until there is one"
+}
+
+// sleep pauses, at most until ctx is done.
+func sleep(ctx context.Context, pause time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
 	}
 }
