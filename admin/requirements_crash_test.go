@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/protobuf/proto"
@@ -65,6 +66,19 @@ func (r *row) trySend(method, target, body string) *apiResponse {
 	a, err := r.exchange(method, target, content)
 	if err != nil {
 		return nil
+	}
+	return a
+}
+
+// tryPoll gets the operation of an answer until it is done, and returns the last answer. It is nil if the server was
+// killed meanwhile.
+func (r *row) tryPoll(a *apiResponse) *apiResponse {
+	name, _ := dig(a.decoded, ".name")
+	for done, _ := dig(a.decoded, ".done"); done != true; done, _ = dig(a.decoded, ".done") {
+		time.Sleep(10 * time.Millisecond)
+		if a = r.trySend("GET", fmt.Sprintf("/v1/%v", name), ""); a == nil || !r.served(a) {
+			return nil
+		}
 	}
 	return a
 }

@@ -268,6 +268,9 @@ func (r *row) commitNumber(id string, n int) bool {
 	if a == nil || a.status != http.StatusOK {
 		return r.served(a)
 	}
+	if a = r.tryPoll(a); a == nil {
+		return false
+	}
 	etag, _ := dig(a.decoded, ".response.etag")
 	a = r.trySend("POST", parent+"/experiments/next:commit", `{"etag":`+asJSON(etag)+`}`)
 	return r.served(a)

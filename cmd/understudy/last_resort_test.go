@@ -55,7 +55,7 @@ func TestAnEvaluationThatNeverEnds(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(service.Close)
-	p := startProcessWith(t, []string{endless + "=1"}, "--shutdown-timeout", "4s", "--decision-timeout", "1h", "--external-allow", "127.0.0.1",
+	p := startProcessWith(t, []string{endless + "=1"}, "--shutdown-timeout", "15s", "--decision-timeout", "1h", "--external-allow", "127.0.0.1",
 		"--location", "projects/p1/locations/l1")
 	p.change(t, policies+"?policyId=default", endlessPolicy(t, service.URL))
 	go func() { _, _ = p.authz.Check(t.Context(), plainCheck(t)) }()

@@ -198,7 +198,7 @@ func TestUsersAreMadeAsDocumented(t *testing.T) {
 	redis := storetest.StartRedis(t, "--include", filepath.Join(folder, "users.conf"))
 	open := func(user, file string, sidecar bool) storage.Store {
 		st, err := storage.Open(storage.Config{
-			Store: strings.Replace(redis.URL(), "://", "://"+user+"@", 1), PasswordFile: filepath.Join(folder, file+".password"), Sidecar: sidecar,
+			Store: strings.Replace(storetest.Patient(redis.URL()), "://", "://"+user+"@", 1), PasswordFile: filepath.Join(folder, file+".password"), Sidecar: sidecar,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -206,10 +206,15 @@ func TestUsersAreMadeAsDocumented(t *testing.T) {
 		t.Cleanup(func() { _ = st.Close() })
 		return st
 	}
-	if err := storage.Refusal(t.Context(), open(storetest.ControlUser, "control", false)); err != nil {
-		t.Fatal(err)
-	}
+	control := open(storetest.ControlUser, "control", false)
 	local, shop := open(storetest.SidecarUser, "sidecar", true), open(storetest.SidecarUser+"-shop", "shop", true)
+	testkit.Await(t, "the functions are loaded", func() bool {
+		if err := storage.Refusal(t.Context(), control); err != nil {
+			t.Fatal(err)
+		}
+		_, err := local.Load(t.Context(), authz.Scope{Location: "projects/default/locations/local"})
+		return err == nil || errors.Is(err, redisstore.ErrRefused)
+	})
 	for location, may := range map[authz.Location][2]storage.Store{
 		"projects/default/locations/local": {local, shop}, "projects/default/locations/shop": {shop, local},
 	} {

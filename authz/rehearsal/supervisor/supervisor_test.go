@@ -73,7 +73,7 @@ func start(t testing.TB) (*supervisor.Supervisor, *children, *logtest.Buffer) {
 	t.Helper()
 	log, kids := &logtest.Buffer{}, &children{}
 	s, err := supervisor.New(supervisor.Config{
-		Start: kids.start, Build: "test", Overhead: supervisortest.Overhead(), Memory: 128 << 20, StuckTime: time.Minute, CompileTime: time.Minute,
+		Start: kids.start, Build: "test", Overhead: supervisortest.Overhead(), Memory: 128 << 20, StuckTime: testkit.Patience, CompileTime: testkit.Patience,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
