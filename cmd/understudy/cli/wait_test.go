@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,7 +69,7 @@ func TestAwaitAsksAgainWhenTheAPIIsUnavailable(t *testing.T) {
 			client := &Client{addr: "127.0.0.1:9", wait: true, operations: &operationsAnswering{errors: c.errors}}
 			client.Err = &notes
 			op, err := client.await(t.Context(), &longrunningpb.Operation{Name: "operations/1"})
-			if err != c.want || err == nil && !op.GetDone() {
+			if !errors.Is(err, c.want) || err == nil && !op.GetDone() {
 				t.Errorf("it ends with %v and %v, want %v", op, err, c.want)
 			}
 			if !strings.Contains(notes.String(), "no answer from the admin API at 127.0.0.1:9; asking again") {
