@@ -16,7 +16,7 @@ import (
 // deletion the store has lost. Revisions and experiments that the store has stay as they are. What
 // the store has of everything else, such as bindings, counts from now on, also if it has gone back. It
 // returns what it stored, in name order.
-func (r Recovery) RestoreNewer(ctx context.Context) ([]authz.PolicyName, error) {
+func (r Recovery) RestoreNewer(ctx context.Context) ([]Version, error) {
 	older, err := r.older(ctx)
 	if err != nil {
 		return nil, err
@@ -30,14 +30,14 @@ func (r Recovery) RestoreNewer(ctx context.Context) ([]authz.PolicyName, error) 
 		}
 		c.replace(stored, writes...)
 	}
-	return c.names, r.commit(ctx, c)
+	return r.commit(ctx, c)
 }
 
 // AcceptOlder stores the older versions that the store has of policies again, as they are and under
 // a new number, so that sidecars follow them. It goes by what is saved, and by what the nodes
 // report, each of which names ten policies at most. What the
 // store has of everything else counts from now on, too. It returns what it stored, in name order.
-func (r Recovery) AcceptOlder(ctx context.Context) ([]authz.PolicyName, error) {
+func (r Recovery) AcceptOlder(ctx context.Context) ([]Version, error) {
 	older, err := r.older(ctx)
 	if err != nil {
 		return nil, err
@@ -49,9 +49,10 @@ func (r Recovery) AcceptOlder(ctx context.Context) ([]authz.PolicyName, error) {
 	for _, stored := range reported {
 		older[nameOf(stored)] = stored
 	}
-	c := change{accepts: true}
+	c := change{accepts: true, accepted: make(map[authz.PolicyName]authz.PolicyState)}
 	for _, name := range slices.Sorted(maps.Keys(older)) {
 		stored := older[name]
+		c.accepted[name] = stateOf(stored)
 		write, err := admin.NewPut(stored.Record.Key, stored.Record.Etag, stored.Policy)
 		if err != nil {
 			return nil, err
@@ -59,7 +60,7 @@ func (r Recovery) AcceptOlder(ctx context.Context) ([]authz.PolicyName, error) {
 		write.ExpireTime = stored.Record.ExpireTime
 		c.replace(stored, write)
 	}
-	return c.names, r.commit(ctx, c)
+	return r.commit(ctx, c)
 }
 
 // stored returns what the store has of policies, without those that are not there or cannot be
@@ -94,6 +95,15 @@ func (r Recovery) older(ctx context.Context) (map[authz.PolicyName]admin.StoredP
 		}
 	}
 	return out, nil
+}
+
+// stateOf returns what a sidecar decides by when it follows a stored policy, without its experiments.
+func stateOf(p admin.StoredPolicy) authz.PolicyState {
+	state := authz.PolicyState{Sequence: p.Record.Sequence}
+	if p.Live() {
+		state.Policy = p.Policy
+	}
+	return state
 }
 
 func nameOf(p admin.StoredPolicy) authz.PolicyName { return authz.PolicyName(p.Record.Key) }

@@ -126,6 +126,9 @@ func TestAcceptOlder(t *testing.T) {
 		before := l.web(t)
 		names, err := l.recovery().AcceptOlder(t.Context())
 		checkNames(t, names, err, "web")
+		if got := names[0].State.Policy; !proto.Equal(got, before.Policy) {
+			t.Errorf("it says that sidecars follow %v, want what the store has", got)
+		}
 		now := l.web(t)
 		if !proto.Equal(now.Policy, before.Policy) || now.Sequence <= l.saved.Policies[authz.PolicyName(webName)].Sequence {
 			t.Errorf("it is %v", now)

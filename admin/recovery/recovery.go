@@ -30,6 +30,14 @@ type Recovery struct {
 	ValidateOnly bool
 }
 
+// Version is what a policy is for the sidecars after a method of [Recovery], or would be.
+type Version struct {
+	Name authz.PolicyName
+	// State is what was saved of the policy, or what the store has of it if that is accepted. Its Policy is nil if
+	// neither is known.
+	State authz.PolicyState
+}
+
 // ErrNotEmpty says that a location has policies of its own, or had some lately.
 var ErrNotEmpty = errors.New("the location has policies")
 
@@ -40,7 +48,7 @@ var ErrChanged = errors.New("a policy was changed just now, and nothing was stor
 // etags that they had; one that no sidecar could ever read is left out. The location has
 // to have no policy, not even a deleted one: otherwise the error wraps ErrNotEmpty. It
 // returns what it stored, in name order.
-func (r Recovery) Restore(ctx context.Context) ([]authz.PolicyName, error) {
+func (r Recovery) Restore(ctx context.Context) ([]Version, error) {
 	present, err := r.Store.ListSummaries(ctx, admin.Query{Collection: r.policies()})
 	if err != nil {
 		return nil, err
@@ -54,7 +62,7 @@ func (r Recovery) Restore(ctx context.Context) ([]authz.PolicyName, error) {
 // RestoreMissing stores again those of the saved policies that the location knows
 // nothing of. What is there stays as it is, deleted policies too, and revisions and
 // experiments whose policy alone was lost: a Redis that evicts drops records one by one.
-func (r Recovery) RestoreMissing(ctx context.Context) ([]authz.PolicyName, error) {
+func (r Recovery) RestoreMissing(ctx context.Context) ([]Version, error) {
 	missing, err := unknown(ctx, r, r.readable())
 	if err != nil {
 		return nil, err
@@ -66,7 +74,7 @@ func (r Recovery) RestoreMissing(ctx context.Context) ([]authz.PolicyName, error
 // saved and those that its nodes report. They become soft-deleted policies: the
 // sidecars drop them, those that are away now as soon as they load, and for 30 days what
 // was saved can be undeleted. It returns what it deleted, in name order.
-func (r Recovery) AcceptLoss(ctx context.Context) ([]authz.PolicyName, error) {
+func (r Recovery) AcceptLoss(ctx context.Context) ([]Version, error) {
 	nodes, err := r.Store.Nodes(ctx, r.Location)
 	if err != nil {
 		return nil, err
@@ -95,7 +103,7 @@ func (r Recovery) AcceptLoss(ctx context.Context) ([]authz.PolicyName, error) {
 		}
 		c.create(name, admin.DeletionWrites(write)...)
 	}
-	return lost, r.commit(ctx, c)
+	return r.commit(ctx, c)
 }
 
 // readable returns the saved policies in name order, without those that no sidecar could
@@ -137,7 +145,7 @@ func unknown[N ~string](ctx context.Context, r Recovery, names []N) ([]N, error)
 }
 
 // store stores saved policies that are not there.
-func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]authz.PolicyName, error) {
+func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]Version, error) {
 	var c change
 	for _, name := range names {
 		writes, err := r.puts(ctx, r.Saved.Policies[name])
@@ -146,7 +154,7 @@ func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]authz.
 		}
 		c.create(name, writes...)
 	}
-	return names, r.commit(ctx, c)
+	return r.commit(ctx, c)
 }
 
 // puts returns the writes that store a saved policy, with what is not there of its revision and
@@ -203,7 +211,9 @@ func (r Recovery) deletionOf(name authz.PolicyName) (admin.Put, error) {
 
 // change is what is written about policies, if each of them is still as it was read.
 type change struct {
-	names      []authz.PolicyName
+	names []authz.PolicyName
+	// accepted are the policies that stay as the store has them.
+	accepted   map[authz.PolicyName]authz.PolicyState
 	conditions []admin.Condition
 	writes     []admin.Write
 	// accepts says that what the store has of everything else counts from now on.
@@ -232,12 +242,33 @@ func (r Recovery) watermarks(ctx context.Context) (stored, known int64, err erro
 	return stored, max(r.Saved.Watermark, admin.KnownWatermark(reports)), err
 }
 
-// commit makes a change, with an event for the sidecars. If the store has gone back, it is so also
-// afterwards, unless the change accepts that.
-func (r Recovery) commit(ctx context.Context, c change) error {
-	if len(c.names) == 0 && !c.accepts || r.ValidateOnly {
-		return nil
+// versions returns the policies of a change, in its order.
+func (r Recovery) versions(c change) []Version {
+	var out []Version
+	for _, name := range c.names {
+		state, accepted := c.accepted[name]
+		if !accepted {
+			state = r.Saved.Policies[name]
+		}
+		out = append(out, Version{name, state})
 	}
+	return out
+}
+
+// commit makes a change, with an event for the sidecars, and returns its policies. If the store has gone back, it is
+// so also afterwards, unless the change accepts that.
+func (r Recovery) commit(ctx context.Context, c change) ([]Version, error) {
+	if len(c.names) == 0 && !c.accepts || r.ValidateOnly {
+		return r.versions(c), nil
+	}
+	if err := r.write(ctx, c); err != nil {
+		return nil, err
+	}
+	return r.versions(c), nil
+}
+
+// write stores a change.
+func (r Recovery) write(ctx context.Context, c change) error {
 	stored, known, err := r.watermarks(ctx)
 	if err != nil || len(c.names) == 0 && stored == 0 {
 		return err // an empty store has nothing to accept

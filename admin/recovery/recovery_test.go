@@ -119,8 +119,12 @@ func (l lostStore) load(t *testing.T) authz.Update {
 	return loaded
 }
 
-func checkNames(t *testing.T, got []authz.PolicyName, err error, ids ...authz.PolicyID) {
+func checkNames(t *testing.T, versions []recovery.Version, err error, ids ...authz.PolicyID) {
 	t.Helper()
+	var got []authz.PolicyName
+	for _, v := range versions {
+		got = append(got, v.Name)
+	}
 	var want []authz.PolicyName
 	for _, id := range ids {
 		want = append(want, lostLocation.Policy(id))
@@ -280,9 +284,9 @@ func TestAcceptLoss(t *testing.T) {
 		names, err := l.recovery().AcceptLoss(t.Context())
 		checkNames(t, names, err, "reported", "shop", "web")
 		loaded := l.load(t)
-		for _, name := range names {
-			if state, there := loaded.Policies[name]; !there || state.Policy != nil {
-				t.Errorf("%s is %v, %v; want it there and deleted", name, state.Policy, there)
+		for _, v := range names {
+			if state, there := loaded.Policies[v.Name]; !there || state.Policy != nil {
+				t.Errorf("%s is %v, %v; want it there and deleted", v.Name, state.Policy, there)
 			}
 		}
 		if loaded.Policies[lostLocation.Policy("kept")].Policy == nil {

@@ -26,7 +26,7 @@ func (l lostStore) watermark(t *testing.T) int64 {
 func TestOnlyNewerAndAcceptEndThatTheStoreWentBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		do   func(recovery.Recovery, context.Context) ([]authz.PolicyName, error)
+		do   func(recovery.Recovery, context.Context) ([]recovery.Version, error)
 		ends bool
 	}{
 		"missing": {recovery.Recovery.RestoreMissing, false},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -101,10 +102,22 @@ func (f *lostFleet) appliesWhatIsStored(t *testing.T) {
 	f.wentBack(t)
 }
 
+// storedEtag returns the etag of the policy that the store has.
+func (f *lostFleet) storedEtag(t *testing.T) string {
+	t.Helper()
+	_, body := f.live[0].call(t, "admin", "GET", policies+"/shop", "")
+	var stored struct{ Etag string }
+	if err := json.Unmarshal([]byte(body), &stored); err != nil || stored.Etag == "" {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return stored.Etag
+}
+
 // TestAnOlderDumpIsAccepted: somebody wanted the older data.
 func TestAnOlderDumpIsAccepted(t *testing.T) {
 	t.Parallel()
 	f := olderDump(t)
+	f.restore(t, command.ExitOK, f.storedEtag(t), "--accept", "--validate-only")
 	f.restore(t, command.ExitOK, "stored again as the store has them: 1 policy", "--accept")
 	f.follow(t, 0, 7)
 }

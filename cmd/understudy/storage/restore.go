@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -126,10 +127,10 @@ func (r *restore) run(ctx context.Context) error {
 	if err := Refusal(ctx, st); err != nil {
 		return err
 	}
-	names, err := way.do(recovery.Recovery{
+	versions, err := way.do(recovery.Recovery{
 		Store: st, Location: authz.Location(r.config.Location), Saved: saved, ValidateOnly: r.validateOnly,
 	}, ctx)
-	return r.report(err, way, names, saved, written)
+	return r.report(err, way, versions, written)
 }
 
 // way is one to end that a store has lost policies.
@@ -137,7 +138,7 @@ type way struct {
 	// flag chooses it, and help is that of the flag.
 	flag, help string
 	chosen     bool
-	do         func(recovery.Recovery, context.Context) ([]authz.PolicyName, error)
+	do         func(recovery.Recovery, context.Context) ([]recovery.Version, error)
 	// withoutFile says that the reports of the sidecars will do.
 	withoutFile bool
 	// insteadOf says that what is saved is given up, and not what is stored.
@@ -146,6 +147,14 @@ type way struct {
 	done, nothing string
 	// accepts says that bindings and configuration count as the store has them.
 	accepts bool
+}
+
+// experiments returns how many experiments come with a policy. Those that the store has stay as they are.
+func (w *way) experiments(state authz.PolicyState) string {
+	if w.insteadOf != "" {
+		return "-"
+	}
+	return strconv.Itoa(len(state.Experiments))
 }
 
 // ways are those that a flag chooses.
@@ -218,7 +227,7 @@ func (r *restore) snapshotFile(file string) string {
 }
 
 // report prints what became, or would become, of policies.
-func (r *restore) report(err error, way *way, names []authz.PolicyName, saved authz.Update, written time.Time) error {
+func (r *restore) report(err error, way *way, versions []recovery.Version, written time.Time) error {
 	if errors.Is(err, recovery.ErrNotEmpty) {
 		return fmt.Errorf("nothing was changed: %w, and a restore fills an empty one; "+
 			"`understudy restore --missing` stores only policies of which it knows nothing", err)
@@ -229,7 +238,7 @@ func (r *restore) report(err error, way *way, names []authz.PolicyName, saved au
 	if way.accepts {
 		r.reportAccepted()
 	}
-	if len(names) == 0 {
+	if len(versions) == 0 {
 		_, err := fmt.Fprintf(r.out, way.nothing+"\n", r.config.Location)
 		return err
 	}
@@ -239,18 +248,16 @@ func (r *restore) report(err error, way *way, names []authz.PolicyName, saved au
 	}
 	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "POLICY\tRULES\tACTIVE EXPERIMENTS\tETAG\tUPDATED")
-	for _, name := range names {
-		state := saved.Policies[name]
-		if state.Gone() && state.Sequence > 0 {
-			fmt.Fprintf(t, "%s\t-\t-\t-\tdeleted\n", name.ID())
-			continue
+	for _, v := range versions {
+		id, policy := v.Name.ID(), v.State.Policy
+		switch {
+		case v.State.Gone() && v.State.Sequence > 0:
+			fmt.Fprintf(t, "%s\t-\t-\t-\tdeleted\n", id)
+		case policy == nil:
+			fmt.Fprintf(t, "%s\t-\t-\t-\tthe snapshot file has no content of it\n", id)
+		default:
+			fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", id, len(policy.Rules), way.experiments(v.State), policy.Etag, terminal.When(policy.UpdateTime))
 		}
-		if state.Policy == nil {
-			fmt.Fprintf(t, "%s\t-\t-\t-\tthe snapshot file has no content of it\n", name.ID())
-			continue
-		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", name.ID(), len(state.Policy.Rules), len(state.Experiments),
-			state.Policy.Etag, terminal.When(state.Policy.UpdateTime))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -259,7 +266,7 @@ func (r *restore) report(err error, way *way, names []authz.PolicyName, saved au
 	if !written.IsZero() {
 		source = fmt.Sprintf(", %s saved at %s in %s", cmp.Or(way.insteadOf, "as"), written.Local().Format(time.DateTime), r.config.SnapshotFile)
 	}
-	_, err = fmt.Fprintf(r.out, "%s: %s of %s%s\n", what, counted(len(names)), r.config.Location, source)
+	_, err = fmt.Fprintf(r.out, "%s: %s of %s%s\n", what, counted(len(versions)), r.config.Location, source)
 	return err
 }
 
