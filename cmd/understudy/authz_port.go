@@ -105,16 +105,18 @@ func (p *authzPort) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.grpc, err = p.newGRPC(); err != nil {
+	calls := port.NewUnfinishedCalls(p.log)
+	if p.grpc, err = p.newGRPC(calls); err != nil {
 		return err
 	}
+	services := calls.Server(p.grpc)
 	front := extauthz.New(p.sidecar, options...)
-	extauthz.Register(p.grpc, front)
+	extauthz.Register(services, front)
 	p.health = grpchealth.NewServer()
 	// It would begin as serving.
 	p.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
-	grpc_health_v1.RegisterHealthServer(p.grpc, p.health)
-	reflection.Register(p.grpc)
+	grpc_health_v1.RegisterHealthServer(services, p.health)
+	reflection.Register(services)
 	if err := p.openHTTP(ctx, front); err != nil {
 		return err
 	}
@@ -223,8 +225,8 @@ func (p *authzPort) becomeReady(ctx context.Context) {
 //
 // Limits of messages and connections are those of port.Connections. extauthz.ServerOption
 // hands a check over without decoding it.
-func (p *authzPort) newGRPC() (*grpc.Server, error) {
-	options := append(p.config.connections.Options(), extauthz.ServerOption())
+func (p *authzPort) newGRPC(calls *port.UnfinishedCalls) (*grpc.Server, error) {
+	options := append(p.config.connections.Options(), extauthz.ServerOption(), calls.Option())
 	secure, err := p.secure("authz", p.config.authzTLS, "h2")
 	if err != nil {
 		return nil, err
