@@ -25,7 +25,8 @@ func (b *builder) constant(of constant) {
 	differ := func(i int) bool { return !of.live[i].Equal(of.candidate[i]) }
 	places := slices.DeleteFunc(indexes(min(len(of.live), len(of.candidate))), func(i int) bool { return !differ(i) })
 	if len(places) == 1 {
-		if parts, ok := tableOf(of.live[places[0]].Value, of.candidate[places[0]].Value); ok {
+		// Values that differ may be equal as data has them, such as integers beyond 2^53. They are no table then.
+		if parts, ok := tableOf(of.live[places[0]].Value, of.candidate[places[0]].Value); ok && !parts.none() {
 			b.table(of, places[0], parts)
 			return
 		}
@@ -77,6 +78,8 @@ type tableItems struct {
 	// removed and added are members of a set that only one side has.
 	removed, added []ast.Value
 }
+
+func (t tableItems) none() bool { return len(t.items)+len(t.removed)+len(t.added) == 0 }
 
 // tableOf returns where two tables differ. It reports false if they are none, or if nothing is left that is the same.
 func tableOf(live, candidate ast.Value) (tableItems, bool) {
