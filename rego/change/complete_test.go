@@ -39,6 +39,7 @@ func TestEachDifferenceIsAnItem(t *testing.T) {
 		{"allow if input.x == input.y", "allow if input.x == input.x"},
 		{"allow if { x := input.a; y := input.b; x < y }", "allow if { x := input.a; y := input.b; y < x }"},
 		{"allow if { some x in input.a; some y in input.b; x == y }", "allow if { some x in input.a; some y in input.b; x == x }"},
+		{"import rego.v2\nallow if not input.a < f(input.b)\nf(x) := x", "allow if not input.a < f(input.b)\nf(x) := x"},
 		{"allow := 1 if input.a else := 2 if input.b", "allow := 2 if input.b else := 1 if input.a"},
 	} {
 		for _, texts := range [][2]string{{c.live, c.candidate}, {c.candidate, c.live}} {

@@ -83,6 +83,11 @@ func (r *renamer) Transform(x any) (any, error) {
 			}
 			x.Symbols[i] = ast.NewTerm(value.(ast.Value))
 		}
+	case *ast.Expr:
+		// A negation with rego.v2 means something else than one without. Without braces they would have one text.
+		if not, ok := x.Terms.(*ast.Not); ok {
+			not.ExplicitBody = true
+		}
 	case ast.Ref:
 		return r.scope.resolved(x), nil
 	case ast.Var:

@@ -55,7 +55,7 @@ func NewUnfinishedCalls(log *slog.Logger) *UnfinishedCalls {
 	return &UnfinishedCalls{most: mostUnfinished, warn: diagnostics.NewLimitedLog(log, 1, time.Minute)}
 }
 
-// Option makes a server tell when a call begins. Its services have to be registered with [UnfinishedCalls.Server].
+// Option makes a server report each call that begins. Its services have to be registered with [UnfinishedCalls.Server].
 func (u *UnfinishedCalls) Option() grpc.ServerOption { return grpc.InTapHandle(u.begin) }
 
 // Server returns a server that registers services so that their calls are counted.
