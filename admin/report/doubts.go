@@ -112,6 +112,8 @@ func strict(names []string) *adminpb.CommitRequirements {
 	all, out := Default(), &adminpb.CommitRequirements{}
 	for _, name := range names {
 		switch name {
+		case minRequestsName:
+			out.MinRequestCount = 1
 		case newlyDenied:
 			out.MaxNewlyDeniedCount = all.MaxNewlyDeniedCount
 		case newlyAllowed:
@@ -204,7 +206,13 @@ func doubtedItems(r *adminpb.Report, room int) (out []*adminpb.Report_Item) {
 
 // loosen takes a requirement by its name out of what is required, or has it allow what there is.
 func loosen(r *adminpb.CommitRequirements, name string, of *adminpb.Report) {
-	twice := func(kind adminpb.Report_Kind) *int64 { return proto.Int64(2 * notAccepted(kind)(of)) }
+	twice := func(kind adminpb.Report_Kind) *int64 {
+		most, _, known := measure(of, adminpb.CommitRequirements_PRESENT_PAIR).number(kind)
+		if !known {
+			return nil // no limit but 0 can be met
+		}
+		return proto.Int64(2 * most)
+	}
 	switch name {
 	case newlyDenied:
 		r.MaxNewlyDeniedCount = twice(adminpb.Report_NEWLY_DENIED)

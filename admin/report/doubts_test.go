@@ -108,7 +108,8 @@ func TestDoubtsBesideAList(t *testing.T) {
 		"neither is who is let in":  {in: withGroups(itemInput(few, 1), 2), given: "requests>=1,scope=all-pairs", groups: 2, items: 2, unjudged: "newly-allowed changed", wants: "requests>=1,newly-allowed=0,changed>=100%,scope=all-pairs"},
 		"responses are not judged":  {in: changed, given: "newly-denied=0", groups: 1, unjudged: "response-changed", wants: "newly-denied=0,response-changed=0"},
 		"responses without a list":  {in: changed, groups: 1, wants: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
-		"who commits is not judged": {in: itemInput(few, 1, 1, 1), given: "different-committer", wants: "different-committer"},
+		"who commits is not judged": {in: itemInput(few, 1, 1, 1), given: "different-committer", unjudged: "requests", wants: "requests>=1,different-committer"},
+		"a duration is no evidence": {in: itemInput(few, 1, 1, 1), given: "duration>=0s", unjudged: "requests", wants: "requests>=1,duration>=0s"},
 	} {
 		given, err := report.Parse(test.given)
 		if err != nil && test.given != "" {

@@ -133,7 +133,12 @@ func TestJudge(t *testing.T) {
 		{"dropped<=0%", never, "nothing compared", "at most 0%", false, false},
 
 		// Shares are of what the counts stand for, and counts are counts.
-		{"newly-denied<=90", sampled, "90", "at most 90", true, false},
+		{"newly-denied<=90", sampled, "90 counted, about 720 in all, at most 1,728 with 95% confidence", "at most 90", false, false},
+		{"newly-denied<=1728", sampled, "90 counted, about 720 in all, at most 1,728 with 95% confidence", "at most 1,728", true, false},
+		{"newly-denied<=89", sampled, "90", "at most 89", false, true},
+		{
+			"newly-allowed<=1", sampled, "1 counted; how many there are is not known: as sure as 29 requests, 30 are needed", "at most 1", false, false,
+		},
 		{
 			"newly-denied<=22%", sampled, "about 11% of the requests that the live policy allows (95%: 3.4% to 26%; as sure as 48 requests)",
 			"at most 22%", false, false,
@@ -151,7 +156,10 @@ func TestJudge(t *testing.T) {
 		{"newly-allowed<=100%", lossy, "not known: 1.01% was lost, not by chance (93 of 9,215)", "at most 100%", false, false},
 		{"response-changed<=100%", lossy, "not known: 1.01% was lost, not by chance (93 of 9,215)", "at most 100%", false, false},
 		{"failed<=100%", lossy, "not known: 1.01% was lost, not by chance (93 of 9,215)", "at most 100%", false, false},
-		{"newly-denied<=90", lossy, "90", "at most 90", true, false},
+		{
+			"newly-denied<=90", lossy, "90 counted; how many there are is not known: 1.01% was lost, not by chance (93 of 9,215)", "at most 90",
+			false, false,
+		},
 		{"dropped<=9%", lossy, "8.82% (882 of 10,002), 2 failed in the live policy", "at most 9%", true, false},
 
 		// What was accepted is left out of limits on who gets in.

@@ -10,14 +10,51 @@ import (
 // limits are the two limits on the requests of one kind: on their number, and on their share.
 func limits(name string, kind adminpb.Report_Kind, fields func(*adminpb.CommitRequirements) (**int64, **float64)) []requirement {
 	return []requirement{
-		maxCount(name, func(r *adminpb.CommitRequirements) **int64 { f, _ := fields(r); return f }, func(m measured) (int64, string) {
-			have := m.part(kind).Count
-			return have, Number(have) + acceptedText(m, kind)
-		}),
+		maxNumber(name, kind, func(r *adminpb.CommitRequirements) **int64 { f, _ := fields(r); return f }),
 		maxShare(name, func(r *adminpb.CommitRequirements) **float64 { _, f := fields(r); return f }, func(m measured) (float64, string, bool) {
 			share, have, known := m.share(kind)
 			return share, have + acceptedText(m, kind), known
 		}),
+	}
+}
+
+// maxNumber is a limit on the number of requests of a kind. A limit of 0 is held against what was counted, of which one
+// is enough; it needs a limit on what was not compared next to it ([Unjudged]). Any other limit is held against the upper
+// end of an estimate.
+func maxNumber(name string, kind adminpb.Report_Kind, field func(*adminpb.CommitRequirements) **int64) requirement {
+	q := maxCount(name, field, func(m measured) (int64, string) {
+		n := m.part(kind).Count
+		return n, Number(n) + acceptedText(m, kind)
+	})
+	counted := q.judge
+	q.judge = func(r *adminpb.CommitRequirements, m measured) judgement {
+		v := counted(r, m)
+		if limit := **field(r); v.met && limit > 0 {
+			most, have, known := m.number(kind)
+			v.have, v.met = m.scoped(have+acceptedText(m, kind)), known && most <= limit
+		}
+		return v
+	}
+	return q
+}
+
+// number returns how many requests there are at most of a kind, which of an estimate is the upper end of its interval,
+// and writes it for people, or says why it is not known. Where nothing was compared there are none.
+func (m measured) number(kind adminpb.Report_Kind) (most int64, have string, known bool) {
+	p := m.part(kind)
+	have = Number(p.Count)
+	if why := m.unknown(); why != "" && m.counts.GetRequestCount() > 0 {
+		return p.Count, have + " counted; how many there are is " + why, false
+	}
+	switch {
+	case p.Whole == 0 || !p.Estimated:
+		return p.Count, have, true
+	case p.Unsure():
+		return p.Count, have + " counted; how many there are is not known: " + p.asSure() + ", " + Number(minEffective) + " are needed", false
+	default:
+		_, share := p.Interval()
+		most = max(p.Count, int64(math.Ceil(share*p.ShareWhole)))
+		return most, have + " counted, about " + Number(int64(math.Round(p.ShareCount))) + " in all, at most " + Number(most) + " with 95% confidence", true
 	}
 }
 

@@ -32,7 +32,7 @@ func minimum(
 // minRequests is the number of requests compared that one side allows.
 func minRequests() requirement {
 	field := func(r *adminpb.CommitRequirements) *int64 { return &r.MinRequestCount }
-	return minimum("requests", field, func(m measured) (int64, string) {
+	return minimum(minRequestsName, field, func(m measured) (int64, string) {
 		have := Allowed(m.counts)
 		text := Number(have)
 		if rest := m.counts.GetRequestCount() - have; rest > 0 {

@@ -47,17 +47,24 @@ func Ready(r *adminpb.Report) bool { return r.GetRequirementsMet() && len(Unjudg
 // Unjudged returns the names of the requirements that a list lacks for its report: there are
 // requests that would be newly denied, newly allowed or answered differently, or fail, or more than 1 % that were not
 // compared, or items that no request has shown, and none of the results is about them. So
-// "requests>=10000,newly-denied=0" says nothing about a stranger who gets in. A report without
-// requirements has none: nothing of it was judged.
+// "requests>=10000,newly-denied=0" says nothing about a stranger who gets in. And one of the results has to be about
+// evidence, which "all-nodes" or a duration is not. A report without requirements has none: nothing of it was judged.
 func Unjudged(r *adminpb.Report) (names []string) {
 	if len(r.GetRequirements()) == 0 {
 		return nil
 	}
+	isAbout := func(of ...string) bool {
+		return slices.ContainsFunc(r.Requirements, func(q *adminpb.Report_RequirementResult) bool {
+			return slices.Contains(of, nameOf(q.GetRequirement()))
+		})
+	}
 	for _, d := range decisive {
-		about := func(q *adminpb.Report_RequirementResult) bool { return nameOf(q.GetRequirement()) == d.name }
-		if d.count(r) > 0 && !slices.ContainsFunc(r.Requirements, about) {
+		if d.count(r) > 0 && !isAbout(d.name) {
 			names = append(names, d.name)
 		}
+	}
+	if len(names) == 0 && !isAbout(minRequestsName, newlyDenied, newlyAllowed) {
+		names = append(names, minRequestsName)
 	}
 	return names
 }

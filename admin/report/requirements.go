@@ -63,6 +63,7 @@ const (
 	dropped         = "dropped"
 	changed         = "changed"
 	takenBack       = "taken-back"
+	minRequestsName = "requests"
 )
 
 // nothingCompared is what there is of a share before anything was compared.
