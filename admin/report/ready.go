@@ -69,6 +69,14 @@ func Unjudged(r *adminpb.Report) (names []string) {
 	return names
 }
 
+// MetByNoDenials reports whether a requirement on newly allowed requests is met because the live policy denied none of
+// the requests compared.
+func MetByNoDenials(r *adminpb.Report) bool {
+	return r.GetPolicyDenies().GetRequestCount() == 0 && slices.ContainsFunc(r.GetRequirements(), func(q *adminpb.Report_RequirementResult) bool {
+		return q.GetMet() && nameOf(q.GetRequirement()) == newlyAllowed
+	})
+}
+
 // nameOf is the name of a term, without its operator and its value.
 func nameOf(term string) string {
 	if at := strings.IndexAny(term, "<>="); at >= 0 {

@@ -79,12 +79,22 @@ func Of(r *adminpb.Report) Verdict {
 	case of > 0 && Unjudged(r) != "":
 		return Verdict{"Look first", allMet(of) + ", but " + Unjudged(r) + "; " + changeOf(r), Look}
 	case of > 0:
-		return Verdict{"Ready", allMet(of) + "; " + changeOf(r), Good}
+		return Verdict{"Ready", allMet(of) + "; " + changeOf(r) + noDenials(r), Good}
 	case differing(r) > 0, report.Unseen(r) > 0, !report.ChangeKnown(r), report.Incomplete(r):
 		return Verdict{"Look first", changeOf(r), Look}
 	default:
 		return Verdict{noDifference, strings.TrimPrefix(changeOf(r), "no difference "), Unknown}
 	}
+}
+
+// noDenials says that a requirement on newly allowed requests is met by 0 of 0; empty if it is not.
+//
+// Where the live policy has denied no request, the report shows nothing of who would get in.
+func noDenials(r *adminpb.Report) string {
+	if !report.MetByNoDenials(r) {
+		return ""
+	}
+	return "; no request that the live policy denies was compared"
 }
 
 // hindrance is the word and the reason of a report that does not meet its requirements; empty if

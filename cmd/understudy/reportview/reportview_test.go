@@ -416,7 +416,8 @@ func TestVerdicts(t *testing.T) {
 		{items(3, 2, 0, 0, 0, judgedBy("requests>=1", "changed>=50%")...), "Ready: both requirements are met; no difference in 10 requests; 1 of 3 items was not seen."},
 		{items(3, 3, 0, 0, 0, judgedBy("all-nodes", "duration>=1h")...),
 			"Look first: both requirements are met, but no requirement is about requests; no difference in 10 requests."},
-		{items(3, 2, 1, 0, 0, judgedBy("newly-allowed=0")...), "Ready: the requirement is met; no difference in 10 requests; 1 of 3 items was not seen, but accepted."},
+		{items(3, 2, 1, 0, 0, judgedBy("newly-allowed=0")...), "Ready: the requirement is met; no difference in 10 requests; 1 of 3 items was not seen, but accepted; " +
+			"no request that the live policy denies was compared."},
 		{differing(25, 0, 0, 0), "Look first: 25 of 200 requests that the live policy allows would be newly denied (12%)."},
 		{differing(19, 5, 0, 6, requirement(true, false), requirement(false, false)),
 			"Not yet: 1 of 2 requirements is not met; 19 of 200 requests that the live policy allows would be newly denied (9.5%), " +
