@@ -6,11 +6,13 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// DefaultRequirements is what a careful commit requires, in whatever place: nobody let in or locked
-// out, no failure, next to nothing that was not compared, and no part of the change that no request
-// has shown. Commands and pages hold a commit against it where nobody has said what is required, and
-// all that is shipped uses it.
-const DefaultRequirements = "newly-allowed=0,newly-denied=0,failed=0,dropped<=1%,changed>=100%"
+// DefaultRequirements is what a careful commit requires, in whatever place: nobody let in, locked out
+// or answered otherwise, no failure, next to nothing that was not compared, and no part of the change that no request
+// has shown. Commands and pages hold a commit against it where nobody has said what is required.
+const DefaultRequirements = "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"
+
+// defaultRequests is the number of requests that the term [DefaultTerm] requires next to these.
+const defaultRequests = "requests>=1000"
 
 // MaxAcceptances is the number of acceptances that an experiment may have: all of them fit into the
 // report that a commit leaves behind.

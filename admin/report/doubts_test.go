@@ -37,21 +37,21 @@ func TestDoubts(t *testing.T) {
 		rest          string
 		required      string
 	}{
-		"all is shown":       {in: itemInput(few, seen...), required: "newly-denied=0,newly-allowed=0,failed=0,dropped<=1%,changed>=100%"},
-		"items":              {in: itemInput(few, 1), items: 2, required: "newly-denied=0,newly-allowed=0,failed=0,dropped<=1%,changed>=100%"},
-		"groups":             {in: withGroups(itemInput(few, seen...), 2), groups: 2, required: "newly-denied=0,newly-allowed=0,failed=0,dropped<=1%,changed>=100%"},
-		"both":               {in: withGroups(itemInput(few, 1), 2), groups: 2, items: 2, required: "newly-denied=0,newly-allowed=0,failed=0,dropped<=1%,changed>=100%"},
-		"a table":            {in: itemInput(changeOf(500, 0), 1), items: 1, required: "newly-denied=0,newly-allowed=0,failed=0,dropped<=1%,changed>=100%"},
-		"what is not listed": {in: itemInput(changeOf(20, 7), 1), items: 1, required: "newly-denied=0,newly-allowed=0,failed=0,dropped<=1%,changed>=100%"},
+		"all is shown":       {in: itemInput(few, seen...), required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
+		"items":              {in: itemInput(few, 1), items: 2, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
+		"groups":             {in: withGroups(itemInput(few, seen...), 2), groups: 2, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
+		"both":               {in: withGroups(itemInput(few, 1), 2), groups: 2, items: 2, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
+		"a table":            {in: itemInput(changeOf(500, 0), 1), items: 1, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
+		"what is not listed": {in: itemInput(changeOf(20, 7), 1), items: 1, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
 		"too many groups": {
 			in: withGroups(itemInput(few, 1), 60), groups: 49, items: 1, rest: "newly-allowed=0",
-			required: "newly-denied=0,newly-allowed<=66,failed=0,dropped<=1%,changed>=100%",
+			required: "newly-denied=0,newly-allowed<=66,response-changed=0,failed=0,dropped<=1%,changed>=100%",
 		},
-		"dropped":          {in: dropped, rest: "dropped<=1%", required: "newly-denied=0,newly-allowed=0,failed=0,changed>=100%"},
-		"nothing compared": {in: report.Input{PolicyEtag: "p", ExperimentEtag: "e", Change: few}, items: 3, rest: "dropped<=1%", required: "newly-denied=0,newly-allowed=0,failed=0,changed>=100%"},
+		"dropped":          {in: dropped, rest: "dropped<=1%", required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,changed>=100%"},
+		"nothing compared": {in: report.Input{PolicyEtag: "p", ExperimentEtag: "e", Change: few}, items: 3, rest: "dropped<=1%", required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,changed>=100%"},
 		"change not known": {
 			in: report.Input{PolicyEtag: "p", ExperimentEtag: "e", Evidence: itemInput(few).Evidence}, rest: "changed>=100%",
-			required: "newly-denied=0,newly-allowed=0,failed=0,dropped<=1%",
+			required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%",
 		},
 	} {
 		d := report.DoubtsOf(accept(test.in, report.AcceptanceContext{}), nil)
@@ -103,7 +103,7 @@ func TestDoubtsBesideAList(t *testing.T) {
 		unjudged, wants string
 	}{
 		"all is judged":             {in: withGroups(itemInput(few, 1), 2), given: "newly-allowed<=6,changed>=10%", wants: "newly-allowed<=6,changed>=10%"},
-		"no list":                   {in: withGroups(itemInput(few, 1), 2), groups: 2, items: 2, wants: "newly-denied=0,newly-allowed=0,failed=0,dropped<=1%,changed>=100%"},
+		"no list":                   {in: withGroups(itemInput(few, 1), 2), groups: 2, items: 2, wants: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
 		"items are not judged":      {in: withGroups(itemInput(few, 1), 2), given: "newly-allowed<=6", items: 2, unjudged: "changed", wants: "newly-allowed<=6,changed>=100%"},
 		"neither is who is let in":  {in: withGroups(itemInput(few, 1), 2), given: "requests>=1,scope=all-pairs", groups: 2, items: 2, unjudged: "newly-allowed changed", wants: "requests>=1,newly-allowed=0,changed>=100%,scope=all-pairs"},
 		"responses are not judged":  {in: changed, given: "newly-denied=0", groups: 1, unjudged: "response-changed", wants: "newly-denied=0,response-changed=0"},
@@ -153,7 +153,27 @@ func TestDoubtsListTheirItems(t *testing.T) {
 
 // TestDefaultRequirements are read back as they are written.
 func TestDefaultRequirements(t *testing.T) {
-	if got, want := report.Format(report.Default()), "newly-denied=0,newly-allowed=0,failed=0,dropped<=1%,changed>=100%"; got != want {
+	if got, want := report.Format(report.Default()), "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestDefaultTerm: terms of one's own take the place of those of the default that have the same name.
+func TestDefaultTerm(t *testing.T) {
+	for text, want := range map[string]string{
+		"default":                   "requests>=1000,newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%",
+		"default,requests >= 20000": "requests>=20000,newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%",
+		"newly-denied<=1%, default, callers>=5": "requests>=1000,callers>=5,newly-denied<=1%,newly-allowed=0,response-changed=0,failed=0," +
+			"dropped<=1%,changed>=100%",
+	} {
+		r, err := report.Parse(text)
+		if got := report.Format(r); err != nil || got != want {
+			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, wrong := range []string{"default,default", "default=1", "default,requests>=1,requests>=2"} {
+		if _, err := report.Parse(wrong); err == nil {
+			t.Errorf("%q has no error", wrong)
+		}
 	}
 }

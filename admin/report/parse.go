@@ -48,9 +48,14 @@ func Names() []string {
 	return out
 }
 
+// DefaultTerm is a term that stands for [DefaultRequirements] and 1,000 requests. Other terms next to it take the place
+// of those of the same name: "default,requests>=10000".
+const DefaultTerm = "default"
+
 // Parse reads requirements as commands take them: terms between commas, each once, with
 // spaces around them as one likes. An empty text requires nothing.
 //
+//	default               what a careful commit requires, and 1,000 requests ([DefaultTerm])
 //	requests>=10000       at least so many requests were compared that one side allows
 //	callers>=20           they have at least so many distinct callers
 //	endpoints>=5          and at least so many distinct methods and paths
@@ -76,9 +81,15 @@ func Parse(text string) (*adminpb.CommitRequirements, error) {
 	if strings.TrimSpace(text) == "" {
 		return r, nil
 	}
+	terms := strings.Split(text, ",")
+	for i := range terms {
+		terms[i] = strings.TrimSpace(terms[i])
+	}
+	if i := slices.Index(terms, DefaultTerm); i >= 0 {
+		terms = withDefaults(slices.Delete(terms, i, i+1))
+	}
 	var seen []string
-	for term := range strings.SplitSeq(text, ",") {
-		term = strings.TrimSpace(term)
+	for _, term := range terms {
 		q, value, err := findTerm(term)
 		if err != nil {
 			return nil, termError(term, err)
@@ -93,6 +104,17 @@ func Parse(text string) (*adminpb.CommitRequirements, error) {
 		}
 	}
 	return r, nil
+}
+
+// withDefaults returns terms with those of the default whose names they have not.
+func withDefaults(terms []string) []string {
+	for term := range strings.SplitSeq(defaultRequests+","+DefaultRequirements, ",") {
+		isAbout := func(given string) bool { return strings.TrimSpace(nameOf(given)) == nameOf(term) }
+		if !slices.ContainsFunc(terms, isAbout) {
+			terms = append(terms, term)
+		}
+	}
+	return terms
 }
 
 // termError says which term is wrong.
@@ -212,7 +234,7 @@ func unknownName(name string) error {
 	if like := nearest(strings.ToLower(name)); like != "" {
 		hint = fmt.Sprintf("did you mean %s? ", like)
 	}
-	return fmt.Errorf("there is no such requirement; %sthere are %s", hint, strings.Join(Names(), ", "))
+	return fmt.Errorf("there is no such requirement; %sthere are %s, %s", hint, DefaultTerm, strings.Join(Names(), ", "))
 }
 
 // aliases are what people write for a name.

@@ -66,7 +66,7 @@ func TestParse(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"newly-deny=0":                   `requirement "newly-deny=0": there is no such requirement; did you mean newly-denied? there are requests, callers, endpoints, duration,`,
+		"newly-deny=0":                   `requirement "newly-deny=0": there is no such requirement; did you mean newly-denied? there are default, requests, callers, endpoints, duration,`,
 		"request>=5":                     "did you mean requests?",
 		"Requests>=5":                    "did you mean requests?",
 		"principals>=5":                  "did you mean callers?",
@@ -88,7 +88,7 @@ func TestParseErrors(t *testing.T) {
 		"dropped<=1%@95/requests":        "dropped has no bound at 95%",
 		"changed-rules>=100%":            "did you mean changed?",
 		"coverage>=100%":                 "did you mean changed?",
-		"zebra=1":                        "there is no such requirement; there are requests,",
+		"zebra=1":                        "there is no such requirement; there are default, requests,",
 		"requests<=5":                    "requests is a minimum: write requests>=5",
 		"requests=5":                     "requests is a minimum: write requests>=5",
 		"requests>5":                     "requests is a minimum: write requests>=5",

@@ -40,7 +40,7 @@ version of the experiment, in place of the live policy that it was compared with
 If either has changed since, nothing is committed, and the error says what changed.
 
 Without --require it is held against what a careful reviewer would ask for:
-` + report.DefaultRequirements + `.
+` + defaultLines("") + `.
 What is not met is listed, group by group and item by item, and it asks for one reason
 why that is as it should be. With that reason each is accepted, as ` + "`understudy accept`" + `
 does it, for what was shown and no more, and then it is committed. With --require the

@@ -125,7 +125,7 @@ func (c *Client) CompleteSide(cmd *cobra.Command, args []string, typed string) (
 func completeRequire(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]
 	var lists []string
-	for _, name := range report.Names() {
+	for _, name := range append([]string{report.DefaultTerm}, report.Names()...) {
 		lists = append(lists, before+name)
 	}
 	return lists, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

@@ -23,10 +23,18 @@ import (
 
 // ExampleRequire is the list that commands show as an example. It is what a commit without
 // anybody who looks should require: enough requests, and what any commit should show.
-const ExampleRequire = "requests>=10000," + report.DefaultRequirements
+const ExampleRequire = report.DefaultTerm + ",requests>=10000"
+
+// defaultLines returns the default requirements on two lines, the second of which is indented.
+func defaultLines(indent string) string {
+	return strings.Replace(report.DefaultRequirements, ",failed", ",\n"+indent+"failed", 1)
+}
 
 // requireHelp is in the help of all commands that take --require.
-const requireHelp = `LIST is what the report has to show, with commas between:
+var requireHelp = `LIST is what the report has to show, with commas between:
+  default               what a careful commit requires: requests>=1000,
+                        ` + defaultLines("                        ") + `;
+                        a term of your own takes the place of one of these
   requests>=10000       at least so many requests were compared that one of the two
                         policies allows: what both deny, anybody can send
   callers>=20           they have at least so many distinct callers
@@ -51,9 +59,10 @@ const requireHelp = `LIST is what the report has to show, with commas between:
   scope=all-pairs       count what was compared with earlier live policies, too
 Without the %, each of these limits is on a number: a caller who may ask for
 something else makes a share smaller, and no number. A share is not known, and so not
-met, if more than 1% of what was to be compared was lost and not by chance. Where
-chance chose what was compared, the upper end of its 95% interval has to be within the
-limit, and it is not known if it is as sure as fewer than 30 requests. What the
+met, if more than 1% of what was to be compared was lost and not by chance, and a
+number is only if it has to be 0. Where chance chose what was compared, the upper end
+of the 95% interval has to be within the limit, of a number above 0, too; it is not
+known if it is as sure as fewer than 30 requests. What the
 location requires of every commit counts as well. A list that says nothing about
 newly-denied, newly-allowed, response-changed or failed is no answer once there are
 such requests, nor one that says nothing about dropped once more than 1% was not
