@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	"understudy/authz/diagnostics"
@@ -24,13 +26,13 @@ const mostUnfinished = 4096
 // Envoy does. A stream, such as a watch of the health service, is unfinished as long as it lasts. It is safe for
 // concurrent use.
 //
-// A call that begins while less than half of the bound is unfinished is only counted and cannot be ended, because a
-// context of its own would cost each check several percent.
+// The first half of them cannot be ended, because a context of its own would cost each check several percent. Such a
+// call is refused where so many have begun at the same moment that there is no room for it any more.
 type UnfinishedCalls struct {
-	// most is the bound.
-	most int64
-	// count is the number of unfinished calls.
-	count atomic.Int64
+	// half is half of the bound: as many calls can be ended, and as many cannot.
+	half int64
+	// plain is the number of unfinished calls that cannot be ended.
+	plain atomic.Int64
 	warn  *diagnostics.LimitedLog
 
 	mu sync.Mutex
@@ -52,7 +54,7 @@ type endableKey struct{}
 
 // NewUnfinishedCalls returns a bound that has no calls yet. It logs once a minute that it ends calls.
 func NewUnfinishedCalls(log *slog.Logger) *UnfinishedCalls {
-	return &UnfinishedCalls{most: mostUnfinished, warn: diagnostics.NewLimitedLog(log, 1, time.Minute)}
+	return &UnfinishedCalls{half: mostUnfinished / 2, warn: diagnostics.NewLimitedLog(log, 1, time.Minute)}
 }
 
 // Option makes a server report each call that begins. Its services have to be registered with [UnfinishedCalls.Server].
@@ -84,9 +86,12 @@ func (s CountingServer) RegisterService(service *grpc.ServiceDesc, implementatio
 func (u *UnfinishedCalls) method(handle grpc.MethodHandler) grpc.MethodHandler {
 	return func(server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the order of the parameters is gRPC's
 		return handle(server, ctx, func(message any) error {
-			u.count.Add(1)
-			err := decode(message)
-			u.finish(ctx)
+			c, err := u.enter(ctx)
+			if err != nil {
+				return err
+			}
+			err = decode(message)
+			u.leave(c)
 			return err
 		}, interceptor)
 	}
@@ -95,28 +100,45 @@ func (u *UnfinishedCalls) method(handle grpc.MethodHandler) grpc.MethodHandler {
 // stream counts a call as long as it lasts.
 func (u *UnfinishedCalls) stream(handle grpc.StreamHandler) grpc.StreamHandler {
 	return func(server any, stream grpc.ServerStream) error {
-		u.count.Add(1)
-		defer u.finish(stream.Context())
+		c, err := u.enter(stream.Context())
+		if err != nil {
+			return err
+		}
+		defer u.leave(c)
 		return handle(server, stream)
 	}
 }
 
-// finish says that a call is no longer unfinished.
-func (u *UnfinishedCalls) finish(ctx context.Context) {
-	u.count.Add(-1)
-	if u.endables.Load() == 0 {
+// enter counts a call that is unfinished. It returns nil for one that cannot be ended. The error is that of one for which
+// there is no room.
+func (u *UnfinishedCalls) enter(ctx context.Context) (*endableCall, error) {
+	if u.endables.Load() > 0 {
+		if c, ok := ctx.Value(endableKey{}).(*endableCall); ok {
+			return c, nil
+		}
+	}
+	if u.plain.Add(1) > u.half {
+		u.plain.Add(-1)
+		u.log("too many calls whose message has not arrived: one is refused")
+		return nil, status.Error(codes.ResourceExhausted, "too many calls are waiting for their message: send it together with the call")
+	}
+	return nil, nil
+}
+
+// leave says that a call is no longer unfinished.
+func (u *UnfinishedCalls) leave(c *endableCall) {
+	if c == nil {
+		u.plain.Add(-1)
 		return
 	}
-	if c, ok := ctx.Value(endableKey{}).(*endableCall); ok {
-		u.mu.Lock()
-		u.remove(c)
-		u.mu.Unlock()
-	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.remove(c)
 }
 
 // begin returns the context of a call that begins: the given one, or one that can be ended.
 func (u *UnfinishedCalls) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	if u.count.Load() < u.most/2 {
+	if u.plain.Load() < u.half {
 		return ctx, nil
 	}
 	c := &endableCall{}
@@ -124,7 +146,7 @@ func (u *UnfinishedCalls) begin(ctx context.Context, _ *tap.Info) (context.Conte
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	c.position = u.endable.PushBack(c)
-	if u.endables.Add(1) > u.most/2 {
+	if u.endables.Add(1) > u.half {
 		u.endOldest()
 	}
 	// A call that no service has ends without being finished.
@@ -141,8 +163,11 @@ func (u *UnfinishedCalls) endOldest() {
 	oldest := u.endable.Front().Value.(*endableCall)
 	u.remove(oldest)
 	oldest.end()
-	u.warn.Log(context.Background(), slog.LevelWarn, "too many calls whose message has not arrived: those that have waited longest are ended",
-		slog.Int64("bound", u.most))
+	u.log("too many calls whose message has not arrived: those that have waited longest are ended")
+}
+
+func (u *UnfinishedCalls) log(text string) {
+	u.warn.Log(context.Background(), slog.LevelWarn, text, slog.Int64("bound", 2*u.half))
 }
 
 // remove takes a call out of the list, if it is still there. The mutex is held.

@@ -38,7 +38,7 @@ func (s slowHealth) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequ
 func serveCounted(t *testing.T, most int64) (*UnfinishedCalls, slowHealth, *grpc.ClientConn) {
 	t.Helper()
 	calls := NewUnfinishedCalls(nil)
-	calls.most = most
+	calls.half = most / 2
 	server := grpc.NewServer(append(DefaultConnections.Options(), calls.Option())...)
 	service := slowHealth{health.NewServer(), make(chan struct{}), make(chan struct{})}
 	grpc_health_v1.RegisterHealthServer(calls.Server(server), service)
@@ -56,13 +56,16 @@ func serveCounted(t *testing.T, most int64) (*UnfinishedCalls, slowHealth, *grpc
 	return calls, service, conn
 }
 
+// count is the number of unfinished calls.
+func (u *UnfinishedCalls) count() int64 { return u.plain.Load() + u.endables.Load() }
+
 // unfinished begins calls of a method, sends no message, and returns the channels on which their errors arrive. It
 // waits until the server has counted each one, or ended another one for it.
 func unfinished(t *testing.T, calls *UnfinishedCalls, conn *grpc.ClientConn, method string, n int) []<-chan error {
 	t.Helper()
 	var all []<-chan error
 	for range n {
-		before := calls.count.Load()
+		before := calls.count()
 		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +73,7 @@ func unfinished(t *testing.T, calls *UnfinishedCalls, conn *grpc.ClientConn, met
 		ended := make(chan error, 1)
 		go func() { ended <- stream.RecvMsg(&grpc_health_v1.HealthCheckResponse{}) }()
 		all = append(all, ended)
-		testkit.Await(t, "the call is counted", func() bool { return calls.count.Load() > before || before >= calls.most })
+		testkit.Await(t, "the call is counted", func() bool { return calls.count() > before || before >= 2*calls.half })
 	}
 	return all
 }
@@ -101,7 +104,7 @@ func TestUnfinishedCallsAreBounded(t *testing.T) {
 			t.Fatalf("a whole call: %v", err)
 		}
 	}
-	testkit.Await(t, "the calls that were ended are not counted", func() bool { return calls.count.Load() <= calls.most })
+	testkit.Await(t, "the calls that were ended are not counted", func() bool { return calls.count() <= 2*calls.half })
 	for i, ended := range append(all[:20:20], all[len(all)-15:]...) {
 		select {
 		case err := <-ended:
@@ -147,7 +150,7 @@ func TestStreamsAreUnfinishedCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testkit.Await(t, "what has ended is not kept", func() bool { return calls.endables.Load() <= 5 && calls.count.Load() <= 10 })
+	testkit.Await(t, "what has ended is not kept", func() bool { return calls.endables.Load() <= 5 && calls.count() <= 10 })
 }
 
 // TestFewUnfinishedCallsCostNothing: below half of the bound, a call has the context that gRPC gave it.
@@ -158,5 +161,41 @@ func TestFewUnfinishedCallsCostNothing(t *testing.T) {
 	defer cancel()
 	if got, err := calls.begin(ctx, nil); got != ctx || err != nil {
 		t.Errorf("it is %v, %v", got, err)
+	}
+}
+
+// TestABurstOfUnfinishedCallsIsBounded: of many calls that begin at one moment, those for which there is no room are
+// refused or ended, and a whole call is answered afterwards.
+func TestABurstOfUnfinishedCallsIsBounded(t *testing.T) {
+	t.Parallel()
+	calls, _, conn := serveCounted(t, 40)
+	var over []<-chan error
+	for range 200 {
+		ended := make(chan error, 1)
+		go func() {
+			stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, healthCheck)
+			if err == nil {
+				err = stream.RecvMsg(&grpc_health_v1.HealthCheckResponse{})
+			}
+			ended <- err
+		}()
+		over = append(over, ended)
+	}
+	gone := 0
+	testkit.Await(t, "no more than 40 calls are left", func() bool {
+		for _, ended := range over {
+			select {
+			case err := <-ended:
+				if code := status.Code(err); code != codes.Canceled && code != codes.ResourceExhausted {
+					t.Errorf("a call ends with %v", err)
+				}
+				gone++
+			default:
+			}
+		}
+		return gone >= 160 && calls.count() <= 40
+	}, func() any { return []int64{int64(gone), calls.count()} })
+	if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		t.Errorf("a whole call: %v", err)
 	}
 }
