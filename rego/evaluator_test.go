@@ -78,6 +78,38 @@ func TestCallsWithAnExpectedValue(t *testing.T) {
 	}
 }
 
+// TestCollectionsAreGoneThroughInTheOrderOfTheirTerms: OPA goes through a set and the keys of an object as the policy has
+// them, and not by their values.
+func TestCollectionsAreGoneThroughInTheOrderOfTheirTerms(t *testing.T) {
+	c := &comparison{T: t}
+	for _, body := range []string{
+		"[v | some v in {input.s, input.a}]",
+		"[v | some v in {input.s, input.l[_]}]",
+		"[v | v := {input.s, input.n, \"b\"}[_]]",
+		"[v | x := {input.s, input.n}; y := x; some v in y]",
+		"[v | some v in f(input)]",
+		"[v | some v in g({input.s, input.n})]",
+		"[k | some k, _ in {input.s: 1, \"b\": 2, input.n: 3}]",
+		"[v | some v in [{input.s, input.n}, 1][0]]",
+		"[v | some v in {\"k\": {input.s, input.n}}.k]",
+		"[v | some x in [{input.s, input.n}]; some v in x]",
+		"[v | [x, _] = [{input.s, input.n}, 1]; some v in x]",
+		"[v | some v in union({{input.s, input.n}, {input.a}})]",
+		"[v | some v in {data.c[4], data.c[0]}]",
+		"[v | some v in sort({input.s, input.n})]",
+		"[v | walk({input.s, input.n}, [_, v])]",
+		"[v | some v in p]",
+	} {
+		const rules = "f(x) := {x.s, x.n}\ng(x) := [v | some v in x]\np := {input.s, input.n}\n"
+		for seed := range uint64(20) {
+			c.policy(seed, "package p\n"+rules+"allow := "+body)
+		}
+	}
+	if c.compiled < 16*20 || c.defined < 1000 {
+		t.Errorf("%d policies compiled, %d evaluations have a value", c.compiled, c.defined)
+	}
+}
+
 // both compiles a policy for the evaluator and for OPA. There is none if the evaluator does not know a form of it.
 func (c *comparison) both(module string) (ours *rego.Program, opa oparego.PreparedEvalQuery, done func()) {
 	modules := map[string]string{"p.rego": module}

@@ -187,13 +187,17 @@ func (m *machine) entries(at *site, v opaque.Value, visit func(key, value opaque
 	if !isComposite(collection.Value) {
 		return more, false
 	}
-	part := opaque.Computed
+	part := v.Part
 	if m.asks.Known(v).IsConstant() {
 		part = opaque.Constant
 	}
 	_, isArray := collection.Value.(*ast.Array)
+	order, known := v.Order()
+	if !known && !isArray {
+		return m.giveUp(ErrUndecided), true
+	}
 	n := -1
-	return eachEntry(collection, func(k, v *ast.Term) signal {
+	return eachEntry(collection, order, func(k, v *ast.Term) signal {
 		if m.interrupted() {
 			return fail
 		}

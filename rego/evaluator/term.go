@@ -160,6 +160,7 @@ func (s scope) object(o ast.Object) expr {
 	at := s.site(Whole, from...)
 	return func(f *frame) opaque.Value {
 		out, parts := ast.NewObjectWithCapacity(len(keys)), make([]opaque.Value, 0, 2*len(keys))
+		order := make([]*ast.Term, 0, len(keys))
 		for i := range keys {
 			key, value := keys[i](f), values[i](f)
 			k, v := f.m.force(at, key), f.m.force(at, value)
@@ -168,13 +169,14 @@ func (s scope) object(o ast.Object) expr {
 			}
 			parts = append(parts, key, value)
 			out.Insert(k, v)
+			order = append(order, k)
 		}
 		if out.Len() < len(keys) {
 			// Two keys are the same: what that means depends on where the object stands.
 			f.m.giveUp(ErrUndecided)
 			return opaque.Value{}
 		}
-		return f.m.asks.Made(ast.NewTerm(out), parts)
+		return f.m.asks.Ordered(ast.NewTerm(out), order, parts)
 	}
 }
 
@@ -223,7 +225,7 @@ func (s scope) set(set ast.Set) expr {
 			f.m.giveUp(ErrUndecided)
 			return opaque.Value{}
 		}
-		return f.m.asks.Made(made, values)
+		return f.m.asks.Ordered(made, contents, values)
 	}
 }
 

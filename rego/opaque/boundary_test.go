@@ -21,8 +21,8 @@ import (
 // known here. A new way to a content is a new way around the record.
 func TestOtherPackagesSeeNoContent(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
-		reflect.TypeFor[opaque.Value](): "AsConstant Equals FromTable Hash IsConstant IsNone Known Same",
-		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Array Ask At Builtins Derive End Entry Force Input Keys Known LookUp Made Matches Missing Object Record " +
+		reflect.TypeFor[opaque.Value](): "AsConstant Equals FromTable Hash IsConstant IsNone Known Order Part Same",
+		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Array Ask At Builtins Derive End Entry Force Input Keys Known LookUp Made Matches Missing Object Ordered Record " +
 			"Test Timed Use Uses",
 		reflect.TypeFor[*opaque.Question]():   "Bytes Common Same String",
 		reflect.TypeFor[*opaque.Test]():       "String",
@@ -65,6 +65,7 @@ func TestWhatGivesTerms(t *testing.T) {
 		"Get",              // is given the collection
 		"Placeless",        // is given the term
 		"Value.Known",      // has nothing of an opaque value
+		"Value.Order",      // was given the order, and is of a computed value
 	}
 	if got := givingTerms(t); !slices.Equal(got, want) {
 		t.Errorf("terms are given by %q, want %q", got, want)

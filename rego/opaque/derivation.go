@@ -20,6 +20,8 @@ type derivation struct {
 	// raw says that it is what the clock shows, or computed from that: its content is of use for one
 	// request.
 	raw bool
+	// order marks a computed value instead: see [Evaluation.Ordered]. It is nil for all others.
+	order []*ast.Term
 }
 
 // Function is a pure function by which values are derived. One is of one vocabulary.

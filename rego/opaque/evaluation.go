@@ -1,6 +1,8 @@
 package opaque
 
 import (
+	"slices"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
@@ -99,6 +101,9 @@ func (e *Evaluation) Use() { e.uses++ }
 
 // Made returns a value that was made of some values and nothing else.
 func (e *Evaluation) Made(t *ast.Term, of []Value) Value {
+	if slices.ContainsFunc(of, Value.hasOrder) && isCollection(t) {
+		return Value{t, unordered}
+	}
 	for _, v := range of {
 		if !v.IsConstant() {
 			return Computed(t)
@@ -180,7 +185,10 @@ func (e *Evaluation) resultOf(f *Function, operands []Value, first, out *ast.Ter
 			return Constant(out)
 		}
 	}
-	if out == nil || f.Clock || f.Part {
+	if f.Part {
+		return operands[0].Part(out)
+	}
+	if out == nil || f.Clock {
 		return Computed(out)
 	}
 	return e.Made(out, operands)

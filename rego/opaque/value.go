@@ -1,6 +1,10 @@
 package opaque
 
-import "github.com/open-policy-agent/opa/v1/ast"
+import (
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
 
 // Value is a value in an evaluation: one whose content is known, or an opaque one. The zero value
 // says that there is none, which is known too.
@@ -13,6 +17,42 @@ type Value struct {
 
 // computed marks values that were made in an evaluation of what is known there.
 var computed = &derivation{}
+
+// unordered marks computed values that have an ordered one somewhere in them.
+var unordered = &derivation{order: []*ast.Term{}}
+
+// Ordered returns a set or an object that was made of some values and nothing else. OPA goes through a set, and the keys
+// of an object, in the order of the terms of which the policy makes it, and not of their values. The order is that of
+// the values: of the elements, or of the keys.
+func (e *Evaluation) Ordered(t *ast.Term, order []*ast.Term, of []Value) Value {
+	inOrder := slices.IsSortedFunc(order, func(a, b *ast.Term) int { return a.Value.Compare(b.Value) })
+	if inOrder || slices.ContainsFunc(of, Value.hasOrder) {
+		return e.Made(t, of)
+	}
+	return Value{t, &derivation{order: order}}
+}
+
+// Order returns the order in which OPA goes through a set, or the keys of an object; nil if it is that of their values.
+// It reports false if it is not known, which it may be of what is in an array, an object or a set.
+func (v Value) Order() (order []*ast.Term, known bool) {
+	switch {
+	case !v.hasOrder():
+		return nil, true
+	case len(v.from.order) == 0:
+		return nil, false
+	}
+	return v.from.order, true
+}
+
+// Part returns the value of a part of a computed one.
+func (v Value) Part(t *ast.Term) Value {
+	if t != nil && v.hasOrder() && isCollection(t) {
+		return Value{t, unordered}
+	}
+	return Computed(t)
+}
+
+func (v Value) hasOrder() bool { return v.from != nil && v.from.order != nil }
 
 // Constant returns a value that stands in the program or in its data. A nil term is no value.
 func Constant(t *ast.Term) Value { return Value{term: t} }
@@ -83,7 +123,7 @@ func (v Value) Hash() int {
 // isRaw reports whether the value is what the clock shows, or computed from that.
 func (v Value) isRaw() bool { return v.opaque() && v.from.raw }
 
-func (v Value) opaque() bool { return v.from != nil && v.from != computed }
+func (v Value) opaque() bool { return v.from != nil && v.from != computed && v.from.order == nil }
 
 // IsConstant reports whether the value belongs to the program.
 func (v Value) IsConstant() bool { return v.term != nil && v.from == nil }
@@ -91,7 +131,7 @@ func (v Value) IsConstant() bool { return v.term != nil && v.from == nil }
 // keepable reports whether a derivation or a question may have the value as an operand: it belongs to the
 // program, or follows from a request by its derivation. What was computed belongs to one
 // request, and may not outlive it.
-func (v Value) keepable() bool { return v.from != computed }
+func (v Value) keepable() bool { return v.from != computed && !v.hasOrder() }
 
 // isRoot reports whether the value is the whole input.
 func (v Value) isRoot() bool { return v.opaque() && v.from.path != nil && len(v.from.path.Keys) == 0 }
