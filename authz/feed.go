@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,6 +71,8 @@ type Update struct {
 	Datasets map[DatasetName]DatasetState
 	// Watermark is the highest that the node knew which saved the update; 0 in an update of a store.
 	Watermark int64
+	// Selection is which policies the node followed that saved the update. It is unset in an update of a store.
+	Selection Selection
 }
 
 // ErrTrimmed says that the changes after a cursor are not all there any more, or
@@ -165,21 +168,33 @@ const (
 	// resource. Its metadata are resource, the name, and sequence, the change.
 	ReasonNotApplied = "POLICY_NOT_APPLIED"
 	// ReasonMissing is the reason in the ErrorInfo of a node that decides by a policy which
-	// the store has lost. Its metadata is resource, the name.
+	// the store has lost. Its metadata is resource, the name, and sequence, the number of the change that made it.
 	ReasonMissing = "POLICY_MISSING_IN_STORE"
 	// ReasonStale is the reason in the ErrorInfo of a node that decides by a newer record of a
-	// policy than the store has, which went back. Its metadata is resource, the name.
+	// policy than the store has, which went back. Its metadata is resource, the name, and sequence, the number of the
+	// change that made that record.
 	ReasonStale = "POLICY_STALE_IN_STORE"
 )
 
-// StalePolicies returns the policies of which a node says that the store has an older version than it decides by.
-func StalePolicies(n *adminpb.Node) (names []PolicyName) {
+// StalePolicies returns the policies of which a node says that the store has an older version than it decides by, with
+// the number of the change that made its own version; 0 if the node does not say.
+func StalePolicies(n *adminpb.Node) map[PolicyName]int64 { return faultyPolicies(n, ReasonStale) }
+
+// UnstoredPolicies returns the policies of which a node says that the store has an older version than it decides by, or
+// none, with the number of the change that made its own version; 0 if the node does not say.
+func UnstoredPolicies(n *adminpb.Node) map[PolicyName]int64 {
+	return faultyPolicies(n, ReasonStale, ReasonMissing)
+}
+
+func faultyPolicies(n *adminpb.Node, reasons ...string) map[PolicyName]int64 {
+	found := make(map[PolicyName]int64)
 	for _, d := range status.FromProto(n.GetError()).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.Reason == ReasonStale {
-			names = append(names, PolicyName(info.Metadata["resource"]))
+		if info, ok := d.(*errdetails.ErrorInfo); ok && slices.Contains(reasons, info.Reason) {
+			sequence, _ := strconv.ParseInt(info.Metadata["sequence"], 10, 64)
+			found[PolicyName(info.Metadata["resource"])] = sequence
 		}
 	}
-	return names
+	return found
 }
 
 // AbsentDefault returns the ID of the policy that decides on a node where a request names

@@ -29,6 +29,23 @@ func (s Selection) Has(id PolicyID) bool {
 	})
 }
 
+// Covers reports whether a selection has every policy that another one has.
+func (s Selection) Covers(other Selection) bool {
+	if len(s) == 0 || len(other) == 0 {
+		return len(s) == 0
+	}
+	return !slices.ContainsFunc(other, func(element string) bool {
+		beginning, is := strings.CutSuffix(element, anyEnd)
+		if !is {
+			return !s.Has(PolicyID(element))
+		}
+		return !slices.ContainsFunc(s, func(own string) bool {
+			shorter, is := strings.CutSuffix(own, anyEnd)
+			return is && strings.HasPrefix(beginning, shorter)
+		})
+	})
+}
+
 // Parts returns the IDs of a selection, and the beginnings of IDs. That of all policies is
 // the empty beginning.
 func (s Selection) Parts() (ids []PolicyID, beginnings []string) {

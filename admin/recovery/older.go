@@ -2,6 +2,8 @@ package recovery
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,9 +18,14 @@ import (
 // deletion the store has lost. Revisions and experiments that the store has stay as they are. What
 // the store has of everything else, such as bindings, counts from now on, also if it has gone back. It
 // returns what it stored, in name order.
+//
+// A node may decide by a newer version than is saved, which would be lost: the error wraps [ErrNotNewest] then.
 func (r Recovery) RestoreNewer(ctx context.Context) ([]Version, error) {
 	older, err := r.older(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.checkNewest(ctx); err != nil {
 		return nil, err
 	}
 	c := change{accepts: true}
@@ -31,6 +38,26 @@ func (r Recovery) RestoreNewer(ctx context.Context) ([]Version, error) {
 		c.replace(stored, writes...)
 	}
 	return r.commit(ctx, c)
+}
+
+// ErrNotNewest says that a node decides by a newer version of a policy than is saved.
+var ErrNotNewest = errors.New("a sidecar decides by a newer version than the snapshot file has")
+
+// checkNewest returns an error if a node reports a newer version of a policy than is saved.
+func (r Recovery) checkNewest(ctx context.Context) error {
+	nodes, err := r.Store.Nodes(ctx, r.Location)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		unstored := authz.UnstoredPolicies(n.Node)
+		for _, name := range slices.Sorted(maps.Keys(unstored)) {
+			if unstored[name] > r.Saved.Policies[name].Sequence {
+				return fmt.Errorf("%w, of %s: use the file of the sidecar %s", ErrNotNewest, name.ID(), authz.ResourceName(n.Node.GetName()).ID())
+			}
+		}
+	}
+	return nil
 }
 
 // AcceptOlder stores the older versions that the store has of policies again, as they are and under
@@ -131,7 +158,7 @@ func (r Recovery) reportedOlder(ctx context.Context) ([]admin.StoredPolicy, erro
 	}
 	var names []authz.PolicyName
 	for _, n := range nodes {
-		names = append(names, authz.StalePolicies(n.Node)...)
+		names = slices.AppendSeq(names, maps.Keys(authz.StalePolicies(n.Node)))
 	}
 	slices.Sort(names)
 	return r.stored(ctx, slices.Compact(names))

@@ -3,6 +3,8 @@ package recovery_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -135,6 +137,41 @@ func TestAcceptOlder(t *testing.T) {
 		}
 		names, err = l.recovery().AcceptOlder(t.Context())
 		checkNames(t, names, err)
+	})
+}
+
+// TestAFileThatIsNotTheNewestRestoresNothing: another sidecar decides by a newer version, which would be lost.
+func TestAFileThatIsNotTheNewestRestoresNothing(t *testing.T) {
+	t.Parallel()
+	onAnOlderStore(t, func(t *testing.T, l lostStore) {
+		report := func(reason, resource string, sequence int64) {
+			t.Helper()
+			st, err := status.New(codes.DataLoss, "older").WithDetails(&errdetails.ErrorInfo{
+				Reason: reason, Metadata: map[string]string{"resource": resource, "sequence": fmt.Sprint(sequence)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.store.Heartbeat(t.Context(), &adminpb.Node{Name: string(lostLocation) + "/nodes/ahead", Error: st.Proto()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		saved := l.saved.Policies[authz.PolicyName(webName)].Sequence
+		before := l.web(t)
+		report(authz.ReasonStale, webName, saved+1)
+		if _, err := l.recovery().RestoreNewer(t.Context()); !errors.Is(err, recovery.ErrNotNewest) || !strings.Contains(err.Error(), "of web: use the file of the sidecar ahead") {
+			t.Errorf("with an older file it is %v", err)
+		}
+		report(authz.ReasonMissing, string(lostLocation.Policy("lost")), 1)
+		if _, err := l.recovery().RestoreMissing(t.Context()); !errors.Is(err, recovery.ErrNotNewest) {
+			t.Errorf("with a file that lacks a policy it is %v", err)
+		}
+		if now := l.web(t); now.Sequence != before.Sequence {
+			t.Errorf("it has stored %v", now)
+		}
+		report(authz.ReasonStale, webName, saved)
+		names, err := l.recovery().RestoreNewer(t.Context())
+		checkNames(t, names, err, "web")
 	})
 }
 

@@ -46,8 +46,8 @@ var ErrChanged = errors.New("a policy was changed just now, and nothing was stor
 
 // Restore stores the saved policies again, with their ACTIVE experiments, under the
 // etags that they had; one that no sidecar could ever read is left out. The location has
-// to have no policy, not even a deleted one: otherwise the error wraps ErrNotEmpty. It
-// returns what it stored, in name order.
+// to have no policy, not even a deleted one: otherwise the error wraps ErrNotEmpty. If a node decides by a newer version
+// than is saved, it wraps ErrNotNewest. It returns what it stored, in name order.
 func (r Recovery) Restore(ctx context.Context) ([]Version, error) {
 	present, err := r.Store.ListSummaries(ctx, admin.Query{Collection: r.policies()})
 	if err != nil {
@@ -61,7 +61,8 @@ func (r Recovery) Restore(ctx context.Context) ([]Version, error) {
 
 // RestoreMissing stores again those of the saved policies that the location knows
 // nothing of. What is there stays as it is, deleted policies too, and revisions and
-// experiments whose policy alone was lost: a Redis that evicts drops records one by one.
+// experiments whose policy alone was lost: a Redis that evicts drops records one by one. If a node decides by a newer
+// version than is saved, the error wraps ErrNotNewest.
 func (r Recovery) RestoreMissing(ctx context.Context) ([]Version, error) {
 	missing, err := unknown(ctx, r, r.readable())
 	if err != nil {
@@ -146,6 +147,9 @@ func unknown[N ~string](ctx context.Context, r Recovery, names []N) ([]N, error)
 
 // store stores saved policies that are not there.
 func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]Version, error) {
+	if err := r.checkNewest(ctx); err != nil {
+		return nil, err
+	}
 	var c change
 	for _, name := range names {
 		writes, err := r.puts(ctx, r.Saved.Policies[name])

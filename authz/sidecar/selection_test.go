@@ -1,6 +1,7 @@
 package sidecar_test
 
 import (
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/diagnostics/logtest"
 	"understudy/authz/sidecar"
 	"understudy/cmd/testkit"
 )
@@ -66,6 +68,38 @@ func TestAPolicyThatIsSelectedNoMoreIsDropped(t *testing.T) {
 	testkit.Await(t, "the store", func() bool { return s.Status().Lost == nil })
 	if status := s.Status(); status.Policies != 1 || len(status.Missing) > 0 {
 		t.Errorf("the status is %+v", status)
+	}
+}
+
+// TestASnapshotOfOtherPoliciesIsNotUsed: it may lack some that the sidecar follows, which would be taken for absent ones.
+func TestASnapshotOfOtherPoliciesIsNotUsed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "snapshot")
+	feed := newFeed()
+	feed.put(webName, named(webName, allowIf(onlyGET)))
+	feed.put(secondName, named(secondName, allowIf("true")))
+	_, stop := startWith(t, feed, newRecording(), func(c *sidecar.Config) { c.SnapshotFile, c.Policies = file, authz.Selection{"web"} })
+	feed.awaitApplied(t, 2)
+	testkit.Await(t, "the snapshot file", func() bool {
+		saved, _, err := sidecar.ReadSnapshot(location, file)
+		return err == nil && len(saved.Policies) == 1
+	})
+	stop()
+	feed.setDown(true)
+	log := &logtest.Buffer{}
+	s, _ := start(t, feed, func(c *sidecar.Config) { c.SnapshotFile, c.Logger = file, slog.New(slog.NewTextHandler(log, nil)) })
+	testkit.Await(t, "the file is refused", func() bool {
+		return strings.Contains(log.String(), "it is of a sidecar that followed other policies (--policies web)")
+	})
+	select {
+	case <-s.Ready():
+		t.Error("it is ready")
+	default:
+	}
+	feed.setDown(false)
+	testkit.Closed(t, "s is ready", s.Ready())
+	if n := s.Status().Policies; n != 2 {
+		t.Errorf("%d policies are followed", n)
 	}
 }
 

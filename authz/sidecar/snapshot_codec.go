@@ -27,8 +27,10 @@ var errCorrupt = errors.New("the snapshot file is corrupt, or another version ha
 var errNeverRead = errors.New("it could not be read before the snapshot file was written, either")
 
 // encodeSnapshot makes the content of a snapshot file.
-func encodeSnapshot(location authz.Location, snap *snapshot, watermark int64) ([]byte, error) {
-	m := &sidecarpb.Snapshot{Location: string(location), Sequence: snap.cursor.Sequence, Nonce: snap.cursor.Nonce, Watermark: watermark}
+func encodeSnapshot(scope authz.Scope, snap *snapshot, watermark int64) ([]byte, error) {
+	m := &sidecarpb.Snapshot{
+		Location: string(scope.Location), Sequence: snap.cursor.Sequence, Nonce: snap.cursor.Nonce, Watermark: watermark, Selection: scope.Policies,
+	}
 	for _, name := range slices.Sorted(maps.Keys(snap.policies)) {
 		e := snap.policies[name]
 		saved := &sidecarpb.SavedPolicy{Name: string(name), Sequence: e.sequence}
@@ -78,7 +80,7 @@ func decodeUpdate(location authz.Location, content []byte) (authz.Update, error)
 	}
 	update := authz.Update{
 		Cursor: authz.Cursor{Sequence: m.GetSequence(), Nonce: m.GetNonce()}, Policies: make(map[authz.PolicyName]authz.PolicyState),
-		Watermark: m.GetWatermark(),
+		Watermark: m.GetWatermark(), Selection: m.GetSelection(),
 	}
 	add := func(name authz.PolicyName, state authz.PolicyState) bool {
 		_, known := update.Policies[name]

@@ -53,7 +53,7 @@ func encoded(t testing.TB, update authz.Update) []byte {
 		}
 		snap.policies[name] = e
 	}
-	content, err := encodeSnapshot(testLocation, snap, update.Watermark)
+	content, err := encodeSnapshot(authz.Scope{Location: testLocation, Policies: update.Selection}, snap, update.Watermark)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -24,7 +25,7 @@ func (s *Sidecar) save() {
 	if s.config.SnapshotFile == "" || snap == nil {
 		return
 	}
-	content, err := encodeSnapshot(s.config.Location, snap, known)
+	content, err := encodeSnapshot(s.config.Scope, snap, known)
 	if err == nil {
 		err = replaceFile(s.config.SnapshotFile, content)
 	}
@@ -59,6 +60,9 @@ func (s *Sidecar) readSaved() (update authz.Update, written time.Time, ok bool) 
 		return authz.Update{}, time.Time{}, false
 	}
 	update, written, err := ReadSnapshot(s.config.Location, s.config.SnapshotFile)
+	if err == nil && !update.Selection.Covers(s.config.Policies) {
+		err = fmt.Errorf("it is of a sidecar that followed other policies (--policies %s), and may lack some of these", strings.Join(update.Selection, ","))
+	}
 	maps.DeleteFunc(update.Policies, func(name authz.PolicyName, _ authz.PolicyState) bool { return !s.config.Policies.Has(name.ID()) })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("the snapshot file could not be read", "file", s.config.SnapshotFile, "error", err)

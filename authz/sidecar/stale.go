@@ -48,6 +48,17 @@ func (s *snapshot) keepStale(name authz.PolicyName) {
 	s.policies[name] = &kept
 }
 
+// sequenceOf returns the number of the change by which a policy is decided, or by which it was deleted.
+func (s *snapshot) sequenceOf(name authz.PolicyName) int64 {
+	if d, deleted := s.deleted[name]; deleted {
+		return d.sequence
+	}
+	if e := s.policies[name]; e != nil {
+		return e.sequence
+	}
+	return 0
+}
+
 // stale returns the policies of which the store has an older version, in order.
 func (s *snapshot) stale() []authz.PolicyName {
 	var names []authz.PolicyName

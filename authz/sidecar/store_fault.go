@@ -1,7 +1,9 @@
 package sidecar
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -62,13 +64,18 @@ func (f storeFault) with(failure *statuspb.Status, snap *snapshot) *statuspb.Sta
 	if len(names) == 0 {
 		return failure
 	}
-	st := status.FromProto(failure)
+	st, text := status.FromProto(failure), fmt.Sprintf(f.node, len(names), joinIDs(names))
 	if failure == nil {
-		st = status.Newf(codes.DataLoss, f.node, len(names), joinIDs(names))
+		st = status.New(codes.DataLoss, text)
+	} else {
+		both := st.Proto()
+		both.Message += "; " + text
+		st = status.FromProto(both)
 	}
 	for _, name := range names[:min(len(names), maxNodeErrors)] {
 		detailed, err := st.WithDetails(&errdetails.ErrorInfo{
-			Reason: f.reason, Domain: adminpb.ErrorDomain, Metadata: map[string]string{"resource": string(name)},
+			Reason: f.reason, Domain: adminpb.ErrorDomain,
+			Metadata: map[string]string{"resource": string(name), "sequence": strconv.FormatInt(snap.sequenceOf(name), 10)},
 		})
 		if err == nil {
 			st = detailed

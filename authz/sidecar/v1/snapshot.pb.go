@@ -36,7 +36,9 @@ type Snapshot struct {
 	// What the store has as deleted, in the order of their names.
 	Deleted []*DeletedPolicy `protobuf:"bytes,5,rep,name=deleted,proto3" json:"deleted,omitempty"`
 	// The highest watermark of the project that the sidecar has seen. 0 if it is not known.
-	Watermark     int64 `protobuf:"varint,6,opt,name=watermark,proto3" json:"watermark,omitempty"`
+	Watermark int64 `protobuf:"varint,6,opt,name=watermark,proto3" json:"watermark,omitempty"`
+	// Which policies of the location the sidecar followed (--policies). Empty if it followed all of them.
+	Selection     []string `protobuf:"bytes,7,rep,name=selection,proto3" json:"selection,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -111,6 +113,13 @@ func (x *Snapshot) GetWatermark() int64 {
 		return x.Watermark
 	}
 	return 0
+}
+
+func (x *Snapshot) GetSelection() []string {
+	if x != nil {
+		return x.Selection
+	}
+	return nil
 }
 
 // A policy of the location.
@@ -245,14 +254,15 @@ var File_understudy_authz_sidecar_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_understudy_authz_sidecar_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"*understudy/authz/sidecar/v1/snapshot.proto\x12\x15understudy.sidecar.v1\x1a\x1funderstudy/admin/v1/admin.proto\"\xf6\x01\n" +
+	"*understudy/authz/sidecar/v1/snapshot.proto\x12\x15understudy.sidecar.v1\x1a\x1funderstudy/admin/v1/admin.proto\"\x94\x02\n" +
 	"\bSnapshot\x12\x1a\n" +
 	"\blocation\x18\x01 \x01(\tR\blocation\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\tR\x05nonce\x12>\n" +
 	"\bpolicies\x18\x04 \x03(\v2\".understudy.sidecar.v1.SavedPolicyR\bpolicies\x12>\n" +
 	"\adeleted\x18\x05 \x03(\v2$.understudy.sidecar.v1.DeletedPolicyR\adeleted\x12\x1c\n" +
-	"\twatermark\x18\x06 \x01(\x03R\twatermark\"\x9e\x01\n" +
+	"\twatermark\x18\x06 \x01(\x03R\twatermark\x12\x1c\n" +
+	"\tselection\x18\a \x03(\tR\tselection\"\x9e\x01\n" +
 	"\vSavedPolicy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\fR\x06policy\x12G\n" +

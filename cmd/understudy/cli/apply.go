@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -155,7 +154,7 @@ func (c *Client) checkFollowed(ctx context.Context, policy authz.PolicyName) err
 	}
 	others := 0
 	for _, n := range nodes {
-		if slices.Contains(authz.StalePolicies(n), policy) {
+		if _, stale := authz.StalePolicies(n)[policy]; stale {
 			others++
 		}
 	}
