@@ -90,6 +90,9 @@ var ErrRefused = errors.New("refused by Redis; correct the user and the password
 	"or give that user of Redis the rights of its part: deploy/redis/users.conf has a user for servers of the " +
 	"admin API, and one for the sidecars of a location")
 
+// ErrNoPrimary says that the Sentinels answer, and know no primary of the name in the URL.
+var ErrNoPrimary = errors.New("the Sentinels know no primary of this name: correct NAME in the URL of the store, redis+sentinel://host:port/NAME")
+
 // isRefusal reports whether Redis does not take the user or the password, or does not
 // let the user do what was asked.
 func isRefusal(err error) bool {

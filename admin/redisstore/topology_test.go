@@ -97,7 +97,14 @@ func TestSentinel(t *testing.T) {
 		}
 		return err
 	})
-	store := open(t, "redis+sentinel://127.0.0.1:"+sentinel.Port()+"?master_name=main")
+	sentinels := "redis+sentinel://127.0.0.1:" + sentinel.Port()
+	if err := open(t, sentinels+"/other").Probe(t.Context()); !errors.Is(err, redisstore.ErrNoPrimary) {
+		t.Errorf("with the name of no primary: %v", err)
+	}
+	eventually(t, "a store of several Sentinels, the first of which is away", func() error {
+		return open(t, "redis+sentinel://127.0.0.1:1,127.0.0.1:"+sentinel.Port()+"/main").Probe(t.Context())
+	})
+	store := open(t, sentinels+"?master_name=main")
 	if _, err := store.Commit(t.Context(), put("before")); err != nil {
 		t.Fatal(err)
 	}

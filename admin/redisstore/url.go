@@ -3,7 +3,9 @@ package redisstore
 import (
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +33,7 @@ var (
 		"redis://[[user]:password@]host[:port][/database][?option=value], or the same with rediss, unix, " +
 		"redis+cluster or redis+sentinel; in a user name or password, write each of : / ? # [ ] @ % as %XX")
 	errMaster = errors.New("the URL of the store does not name the primary: its form is " +
-		"redis+sentinel://host:port/NAME[/DATABASE], or redis+sentinel://host:port[/DATABASE]?master_name=NAME, " +
+		"redis+sentinel://host:port[,host:port…]/NAME[/DATABASE], or redis+sentinel://host:port[/DATABASE]?master_name=NAME, " +
 		"with the NAME by which the Sentinels know the primary, once")
 )
 
@@ -96,12 +98,38 @@ func parseURL(text string, l login) (connector, error) {
 	}
 }
 
+// sentinelPort is that of a Sentinel whose URL has none.
+const sentinelPort = "26379"
+
+// firstHost returns a URL of several hosts with the first of them alone, and the others.
+func firstHost(text string) (first string, others []string) {
+	scheme, rest, _ := strings.Cut(text, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	begin := strings.LastIndexByte(rest[:end], '@') + 1
+	hosts := strings.Split(rest[begin:end], ",")
+	return scheme + "://" + rest[:begin] + hosts[0] + rest[end:], hosts[1:]
+}
+
 // parseSentinelURL parses a URL whose path is [/DATABASE] or /NAME[/DATABASE]. A first segment that is a number is
-// the database.
+// the database. Several Sentinels are hosts with commas between, or ?addr=HOST:PORT for each but the first.
 func parseSentinelURL(text string) (*redis.FailoverOptions, error) {
+	text, others := firstHost(text)
 	u, err := url.Parse(text)
-	if err != nil {
+	if err != nil || u.Host == "" || slices.Contains(others, "") {
 		return nil, errURL
+	}
+	if len(others) > 0 {
+		query := u.Query()
+		for _, host := range others {
+			if _, _, err := net.SplitHostPort(host); err != nil {
+				host = net.JoinHostPort(strings.Trim(host, "[]"), sentinelPort)
+			}
+			query.Add("addr", host)
+		}
+		u.RawQuery = query.Encode()
 	}
 	name, database, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
 	if _, err := strconv.Atoi(name); err != nil && name != "" {

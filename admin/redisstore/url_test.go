@@ -19,6 +19,7 @@ func TestOpenForms(t *testing.T) {
 		"redis+cluster://127.0.0.1:1?addr=127.0.0.1:2", "rediss+cluster://u:p@127.0.0.1:1",
 		"redis+sentinel://127.0.0.1:1/0?master_name=m&addr=127.0.0.1:2", "rediss+sentinel://127.0.0.1:1?master_name=m",
 		"redis+sentinel://127.0.0.1:1/m", "rediss+sentinel://u:p@127.0.0.1:1/m/2?addr=127.0.0.1:2",
+		"redis+sentinel://127.0.0.1:1,127.0.0.1,[::1]:3/m", "redis+sentinel://u:p@a,b:2/m/1?addr=c:3",
 	} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
@@ -40,6 +41,7 @@ var wrongURLs = []string{
 	"redis+cluster://u:" + password + "@127.0.0.1?addr=" + password,
 	"redis+sentinel://u:" + password + "@127.0.0.1", "redis+sentinel://127.0.0.1/" + password + "?master_name=m",
 	"redis+sentinel://127.0.0.1/1/" + password, "redis+sentinel://127.0.0.1/m/" + password, "redis+sentinel://127.0.0.1/m/1/" + password,
+	"redis+sentinel://u:" + password + "@a:1,,b:2/m", "redis+sentinel://u:" + password + "@,b:2/m", "redis+sentinel://u:" + password + "@a:x,b:2/m",
 	"re dis://" + password, "://" + password, password,
 }
 

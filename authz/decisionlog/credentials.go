@@ -24,7 +24,8 @@ var credentialHeaders = []string{
 	"x-api-key", "x-auth-token", "x-access-token", "x-id-token", "x-amz-security-token", "x-forwarded-access-token",
 	"x-forwarded-id-token", "x-amzn-oidc-accesstoken", "x-amzn-oidc-data", "x-goog-iap-jwt-assertion",
 	"cf-access-jwt-assertion", "x-ms-token-aad-access-token", "x-ms-token-aad-id-token", "x-vault-token", "private-token",
-	"x-csrf-token", "x-xsrf-token",
+	"x-csrf-token", "x-xsrf-token", "apikey", "api-key", "authentication", "x-authorization", "dpop", "x-gitlab-token", "x-hub-signature-256", "x-secret",
+	"x-session-id", "x-session-token", "x-forwarded-authorization", "x-jwt-assertion",
 }
 
 // credentials are the names of the headers that are hidden in events. It is immutable

@@ -63,7 +63,7 @@ type TLSFiles struct {
 
 // Bind declares the flags that say what is followed, and what is kept of it.
 func (c *Config) Bind(f *pflag.FlagSet) {
-	f.StringVar(&c.Store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel://host:port/NAME[/DATABASE] (default a file in the user's state directory)")
+	f.StringVar(&c.Store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel://host:port,host:port/NAME[/DATABASE] (default a file in the user's state directory)")
 	f.StringVar(&c.PasswordFile, "store-password-file", "", "a file with the password of the user that a Redis URL names, read for each new connection; in --store everybody on the machine can read a password")
 	f.StringVar(&c.TLS.CA, "store-ca-file", "", "for rediss://, a PEM file with the authorities of the certificate of Redis, of its Sentinels and of all nodes of a Cluster; read again for each new connection (default the system's authorities)")
 	f.StringVar(&c.TLS.Cert, "store-cert-file", "", "for rediss://, a PEM file with the certificate to show to Redis (mTLS), the chain behind it; read again for each new connection")

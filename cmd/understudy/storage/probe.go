@@ -29,7 +29,7 @@ func Refusal(ctx context.Context, st Store) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	err := remote.Probe(ctx)
-	for _, refusal := range []error{redisstore.ErrRefused, redisstore.ErrCertificate, redisstore.ErrTooOld} {
+	for _, refusal := range []error{redisstore.ErrRefused, redisstore.ErrNoPrimary, redisstore.ErrCertificate, redisstore.ErrTooOld} {
 		if errors.Is(err, refusal) {
 			return command.Usage(fmt.Errorf("--store: %w", err))
 		}
