@@ -197,7 +197,7 @@ func (m *machine) entries(at *site, v opaque.Value, visit func(key, value opaque
 		return m.giveUp(ErrUndecided), true
 	}
 	n := -1
-	return eachEntry(collection, order, func(k, v *ast.Term) signal {
+	each := func(k, v *ast.Term) signal {
 		if m.interrupted() {
 			return fail
 		}
@@ -205,7 +205,11 @@ func (m *machine) entries(at *site, v opaque.Value, visit func(key, value opaque
 			return visit(positionOf(n), part(v))
 		}
 		return visit(part(k), part(v))
-	}), true
+	}
+	if order != nil {
+		return eachOrdered(collection, order, each), true
+	}
+	return eachEntry(collection, each), true
 }
 
 // interned is up to which number OPA has one term for each.

@@ -101,25 +101,12 @@ func (w *walk) from(f *frame, path []*ast.Term, value *ast.Term) signal {
 		}
 		return more
 	}
-	return eachEntry(value, nil, func(key, below *ast.Term) signal { return w.from(f, append(path, key), below) })
+	return eachEntry(value, func(key, below *ast.Term) signal { return w.from(f, append(path, key), below) })
 }
 
 // eachEntry calls a function for each key of a collection with its value, in OPA's order, until it returns another
-// signal than more, which is returned. There are none in anything else. The order of a set and of the keys of an object
-// is that of their values, unless another one is given.
-func eachEntry(t *ast.Term, order []*ast.Term, visit func(key, value *ast.Term) signal) signal {
-	for _, key := range order {
-		value := key
-		if o, is := t.Value.(ast.Object); is {
-			value = o.Get(key)
-		}
-		if got := visit(key, value); got != more {
-			return got
-		}
-	}
-	if order != nil {
-		return more
-	}
+// signal than more, which is returned. There are none in anything else.
+func eachEntry(t *ast.Term, visit func(key, value *ast.Term) signal) signal {
 	switch c := t.Value.(type) {
 	case *ast.Array:
 		for i := range c.Len() {
@@ -139,6 +126,21 @@ func eachEntry(t *ast.Term, order []*ast.Term, visit func(key, value *ast.Term) 
 			if got := visit(element, element); got != more {
 				return got
 			}
+		}
+	}
+	return more
+}
+
+// eachOrdered is eachEntry of a set, or an object, whose elements, or keys, have another order than that of their values.
+func eachOrdered(t *ast.Term, order []*ast.Term, visit func(key, value *ast.Term) signal) signal {
+	object, isObject := t.Value.(ast.Object)
+	for _, key := range order {
+		value := key
+		if isObject {
+			value = object.Get(key)
+		}
+		if got := visit(key, value); got != more {
+			return got
 		}
 	}
 	return more
