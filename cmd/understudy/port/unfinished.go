@@ -84,7 +84,7 @@ func (s CountingServer) RegisterService(service *grpc.ServiceDesc, implementatio
 
 // method counts a call until its message has arrived.
 func (u *UnfinishedCalls) method(handle grpc.MethodHandler) grpc.MethodHandler {
-	return func(server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the order of the parameters is gRPC's
+	return func(server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		return handle(server, ctx, func(message any) error {
 			c, err := u.enter(ctx)
 			if err != nil {
