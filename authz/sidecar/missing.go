@@ -80,5 +80,5 @@ func (s *snapshot) missing() []authz.PolicyName {
 }
 
 // MissingHelp says what to do about policies that the store has lost.
-const MissingHelp = "`understudy restore` stores them again from the snapshot file; " +
+const MissingHelp = "`understudy restore --missing` stores them again from the snapshot file; " +
 	"`understudy restore --empty` accepts the loss, and the sidecars drop them"

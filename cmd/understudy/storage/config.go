@@ -11,6 +11,7 @@ package storage
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -94,6 +95,9 @@ func (c *Config) FillIn() error {
 			return command.Usage(fmt.Errorf("--store: %w; name a file with bolt:///path", err))
 		}
 		c.Store = BoltScheme + filepath.Join(dir, "understudy.db")
+	}
+	if path, ok := strings.CutPrefix(c.Store, BoltScheme); ok && strings.Contains(strings.SplitN(path, "/", 2)[0], "@") {
+		return command.Usage(errors.New("--store: bolt:// is a file, which has no user and no password: write bolt:///path"))
 	}
 	if c.SnapshotFile == "" {
 		c.SnapshotFile = c.DefaultSnapshotFile()
