@@ -118,13 +118,24 @@ type caller struct {
 	known bool
 }
 
-// callerOf returns who asks: the principal, else the labels.
-func callerOf(principal string, labels []authz.Label) caller {
-	switch {
-	case principal != "":
+// callerLabel is the label that names the caller. Without it all labels together do.
+const callerLabel = "caller"
+
+// callerOf returns who asks: the principal, else what the labels name.
+func callerOf(principal string, labelled caller) caller {
+	if principal != "" {
 		return caller{uint32(xxhash.Sum64String(principal)), true}
-	case len(labels) == 0:
+	}
+	return labelled
+}
+
+// callerOfLabels returns whom labels name.
+func callerOfLabels(labels []authz.Label) caller {
+	if len(labels) == 0 {
 		return caller{}
+	}
+	if i := slices.IndexFunc(labels, func(l authz.Label) bool { return l.Name == callerLabel }); i >= 0 {
+		labels = labels[i : i+1]
 	}
 	var digest xxhash.Digest
 	digest.Reset()

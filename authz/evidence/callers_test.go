@@ -59,7 +59,7 @@ func TestCallersOfPairs(t *testing.T) {
 	for _, distinct := range []int64{0, 1, 32, 33, 100, 1000, 20_000} {
 		first, second := callers{fine: true}, callers{fine: true}
 		for i := range distinct {
-			by := callerOf(fmt.Sprint("spiffe://cluster/ns/shop/sa/", i), nil)
+			by := callerOf(fmt.Sprint("spiffe://cluster/ns/shop/sa/", i), caller{})
 			first.add(by.hash)
 			if i%2 == 0 {
 				second.add(by.hash)

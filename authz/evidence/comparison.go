@@ -44,19 +44,26 @@ type Outcome struct {
 	// changes are the names of what changed in the answer, one a line.
 	changes string
 	labels  []authz.Label
+	// caller is whom the labels name.
+	caller caller
 }
 
 // NewOutcome returns what a live decision and that of an experiment say together. changed are
 // the names of what is not the same in their answers; it matters for ResponseChanged alone.
 func NewOutcome(d authz.Difference, live, experiment authz.Decision, changed []string) *Outcome {
+	labels := authz.LabelsOf(live, experiment)
 	if d == authz.Unchanged {
-		return alike[live.Effect == authz.Allow]
+		o := alike[live.Effect == authz.Allow]
+		if len(labels) > 0 {
+			o = &Outcome{cell: o.cell, caller: callerOfLabels(labels)}
+		}
+		return o
 	}
 	by := Explaining(d, live, experiment)
 	o := &Outcome{
 		kind: kindOf(d), cell: cellOf(d, live.Effect == authz.Allow), rule: clip(by.Rule, maxRule), reason: clip(by.Reason, maxReason),
 		policyStatus: int32(live.Status()), experimentStatus: int32(experiment.Status()), // three digits
-		labels: authz.LabelsOf(live, experiment),
+		labels: labels, caller: callerOfLabels(labels),
 	}
 	if d == authz.ResponseChanged {
 		o.changes = strings.Join(changed, "\n")

@@ -104,9 +104,6 @@ func (b *builder) unlisted() int {
 	return -b.more
 }
 
-// count is the number of items, with those for which there is no room.
-func (b *builder) count() int { return len(b.out.List.Items) + b.out.List.More }
-
 // add adds an item of which identity is what differs, and returns its place; negative if there is no room.
 func (b *builder) add(item Item, identity ...string) int {
 	if len(b.out.List.Items) >= MaxItems {
@@ -207,17 +204,7 @@ func (b *builder) target(side Side, of *body, item int, e *expression) {
 
 // changed adds what differs in two definitions that are each other's counterparts, body by body. What no
 // expression shows makes the body an item.
-//
-// The definitions differ, so there is always an item: if nothing of the above finds what it is, they are items as a
-// whole.
 func (b *builder) changed(live, candidate *definition) {
-	before := b.count()
-	defer func() {
-		if b.count() == before {
-			b.rule(Live, live, live.bodies[0])
-			b.rule(Candidate, candidate, candidate.bodies[0])
-		}
-	}()
 	for _, one := range align(live, candidate) {
 		switch {
 		case one.live == nil:

@@ -124,11 +124,11 @@ func TestGarbageIsNotCharged(t *testing.T) {
 // refused.
 func TestContentIsRefusedForItsOwnMemory(t *testing.T) {
 	s, _, log := start(t)
-	beside := ready(t, s.NewRemotePolicy(keeping(60, "beside"), supervisor.Options{Name: "beside", Keeps: true}))
+	beside := ready(t, s.NewRemotePolicy(keeping(72, "beside"), supervisor.Options{Name: "beside", Keeps: true}))
 	if got := testkit.Receive(t, "an answer", ask(beside, "x", time.Hour)); got.err != nil || got.decided.Effect != authz.Allow {
 		t.Fatalf("before: %+v, want ALLOW", got)
 	}
-	if err := s.Compile(t.Context(), keeping(60, "content")); err != nil {
+	if err := s.Compile(t.Context(), keeping(72, "content")); err != nil {
 		t.Errorf("what fits alone: %v", err)
 	}
 	if got := log.String(); !strings.Contains(got, "cause=memory") || strings.Contains(got, "charged=") {
