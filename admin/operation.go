@@ -19,6 +19,7 @@ import (
 	"understudy/admin/access"
 	"understudy/admin/apierror"
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 )
 
 // An operation is stored together with the change that it is about, by the same Txn, and
@@ -260,7 +261,7 @@ func (op *storedOperation) progress(nodes []NodeReport, now time.Time) bool {
 func failedToApply(node *adminpb.Node, target Key, sequence int64) bool {
 	for _, d := range status.FromProto(node.GetError()).Details() {
 		info, ok := d.(*errdetails.ErrorInfo)
-		if !ok {
+		if !ok || info.Reason != authz.ReasonNotApplied {
 			continue
 		}
 		var failed int64

@@ -41,6 +41,15 @@ func sendToRedis(t *testing.T, server *storetest.RedisServer, command string) st
 // reply is a text.
 func askRedis(t *testing.T, server *storetest.RedisServer, command string) (line, text string) {
 	t.Helper()
+	if line, text = exchangeWithRedis(t, server, command); strings.HasPrefix(line, "-") {
+		t.Fatalf("%s: %s", command, line)
+	}
+	return line, text
+}
+
+// exchangeWithRedis is askRedis of a command that may have an error, which begins with "-".
+func exchangeWithRedis(t *testing.T, server *storetest.RedisServer, command string) (line, text string) {
+	t.Helper()
 	network, address := server.Address()
 	conn, err := net.Dial(network, address)
 	if err != nil {
@@ -52,8 +61,8 @@ func askRedis(t *testing.T, server *storetest.RedisServer, command string) (line
 	}
 	reply := bufio.NewReader(conn)
 	line, err = reply.ReadString('\n')
-	if err != nil || strings.HasPrefix(line, "-") {
-		t.Fatalf("%s: %q, %v", command, line, err)
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
 	}
 	var length int
 	if _, err := fmt.Sscanf(line, "$%d", &length); err != nil {

@@ -165,7 +165,11 @@ func (l laggingReplica) cutOff(t *testing.T) {
 func (l laggingReplica) failOver(t *testing.T) {
 	t.Helper()
 	l.primary.Stop()
-	sendToRedis(t, l.sentinel, "SENTINEL FAILOVER main")
+	var reply string
+	testkit.Await(t, "the sentinel fails over", func() bool { // it may have heard of the replica too long ago
+		reply, _ = exchangeWithRedis(t, l.sentinel, "SENTINEL FAILOVER main")
+		return reply == "+OK\r\n"
+	}, func() any { return reply })
 }
 
 // TestALaggingReplicaBecomesPrimary: a Sentinel promotes a replica that never had the commit.
