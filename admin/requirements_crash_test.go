@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/protobuf/proto"
@@ -74,12 +73,15 @@ func (r *row) trySend(method, target, body string) *apiResponse {
 // killed meanwhile.
 func (r *row) tryPoll(a *apiResponse) *apiResponse {
 	name, _ := dig(a.decoded, ".name")
-	for done, _ := dig(a.decoded, ".done"); done != true; done, _ = dig(a.decoded, ".done") {
-		time.Sleep(10 * time.Millisecond)
-		if a = r.trySend("GET", fmt.Sprintf("/v1/%v", name), ""); a == nil || !r.served(a) {
-			return nil
+	testkit.Await(r, fmt.Sprintf("the operation %v is done", name), func() bool {
+		if done, _ := dig(a.decoded, ".done"); done == true {
+			return true
 		}
-	}
+		if a = r.trySend("GET", fmt.Sprintf("/v1/%v", name), ""); !r.served(a) {
+			a = nil
+		}
+		return a == nil
+	})
 	return a
 }
 

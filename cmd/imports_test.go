@@ -38,6 +38,7 @@ var graph = map[string][]string{
 	},
 	"cmd/understudy/cli": {
 		"authz",                        // the names of resources, and what OPA's interpreter evaluates
+		"authz/background",             // for pauses
 		"admin/policyfile", "admin/v1", // the messages of the APIs that it asks
 		"admin/content", "admin/dataset", // a document is held to the server's rules before it is sent
 		"admin/history",                        // how revisions became live, in the words of the page

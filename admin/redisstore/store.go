@@ -97,7 +97,8 @@ func Open(url string, options ...Option) (*Store, error) {
 
 // Probe asks Redis for a sign of life, and loads the functions unless the process is a
 // sidecar alone. The error wraps ErrRefused if Redis answered and wants nothing of this
-// client, as for a wrong password, ErrNoPrimary if no Sentinel knows the primary, ErrCertificate if a certificate was not accepted, ErrTooOld if
+// client, as for a wrong password, ErrNoPrimary if no Sentinel knows the primary,
+// ErrCertificate if a certificate was not accepted, ErrTooOld if
 // it has no functions, and admin.ErrUnavailable if it did not answer.
 func (s *Store) Probe(ctx context.Context) error {
 	err := s.short.Ping(ctx).Err()

@@ -98,7 +98,7 @@ func parseURL(text string, l login) (connector, error) {
 	}
 }
 
-// sentinelPort is that of a Sentinel whose URL has none.
+// sentinelPort is the port of a Sentinel if the URL names no other.
 const sentinelPort = "26379"
 
 // firstHost returns a URL of several hosts with the first of them alone, and the others.

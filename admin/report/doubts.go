@@ -6,9 +6,9 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// DefaultRequirements is what a careful commit requires, in whatever place: nobody let in, locked out
-// or answered otherwise, no failure, next to nothing that was not compared, and no part of the change that no request
-// has shown. Commands and pages hold a commit against it where nobody has said what is required.
+// DefaultRequirements is what a careful commit requires everywhere: no request is newly denied, newly allowed or
+// answered otherwise, or fails; at most 1 % was not compared; and requests have shown each item of the change. Commands
+// and the page hold a commit against it if no requirements are given.
 const DefaultRequirements = "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"
 
 // defaultRequests is the number of requests that the term [DefaultTerm] requires next to these.

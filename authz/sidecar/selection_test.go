@@ -44,21 +44,28 @@ func TestOnlySelectedPoliciesAreHeld(t *testing.T) {
 	feed.awaitApplied(t, feed.put(secondName, named(secondName, allowIf(onlyPOST))))
 }
 
-// TestAPolicyThatIsSelectedNoMoreIsDropped: it is not missing, though the snapshot file has it.
-func TestAPolicyThatIsSelectedNoMoreIsDropped(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "snapshot")
-	feed := newFeed()
+// snapshotOf returns a feed of two policies, which is down, and the snapshot file of a sidecar that has followed some of
+// them, as many as want says.
+func snapshotOf(t *testing.T, of authz.Selection, want int) (feed *memoryFeed, file string) {
+	t.Helper()
+	file, feed = filepath.Join(t.TempDir(), "snapshot"), newFeed()
 	feed.put(webName, named(webName, allowIf(onlyGET)))
 	feed.put(secondName, named(secondName, allowIf("true")))
-	_, stop := startWith(t, feed, newRecording(), func(c *sidecar.Config) { c.SnapshotFile = file })
+	_, stop := startWith(t, feed, newRecording(), func(c *sidecar.Config) { c.SnapshotFile, c.Policies = file, of })
 	feed.awaitApplied(t, 2)
 	testkit.Await(t, "the snapshot file", func() bool {
 		saved, _, err := sidecar.ReadSnapshot(location, file)
-		return err == nil && len(saved.Policies) == 2
+		return err == nil && len(saved.Policies) == want
 	})
 	stop()
 	feed.setDown(true)
+	return feed, file
+}
+
+// TestAPolicyThatIsSelectedNoMoreIsDropped: it is not missing, though the snapshot file has it.
+func TestAPolicyThatIsSelectedNoMoreIsDropped(t *testing.T) {
+	t.Parallel()
+	feed, file := snapshotOf(t, nil, 2)
 	s, _ := start(t, feed, func(c *sidecar.Config) { c.SnapshotFile, c.Policies = file, authz.Selection{"web"} })
 	testkit.Closed(t, "s is ready", s.Ready())
 	if n := s.Status().Policies; n != 1 {
@@ -74,18 +81,7 @@ func TestAPolicyThatIsSelectedNoMoreIsDropped(t *testing.T) {
 // TestASnapshotOfOtherPoliciesIsNotUsed: it may lack some that the sidecar follows, which would be taken for absent ones.
 func TestASnapshotOfOtherPoliciesIsNotUsed(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "snapshot")
-	feed := newFeed()
-	feed.put(webName, named(webName, allowIf(onlyGET)))
-	feed.put(secondName, named(secondName, allowIf("true")))
-	_, stop := startWith(t, feed, newRecording(), func(c *sidecar.Config) { c.SnapshotFile, c.Policies = file, authz.Selection{"web"} })
-	feed.awaitApplied(t, 2)
-	testkit.Await(t, "the snapshot file", func() bool {
-		saved, _, err := sidecar.ReadSnapshot(location, file)
-		return err == nil && len(saved.Policies) == 1
-	})
-	stop()
-	feed.setDown(true)
+	feed, file := snapshotOf(t, authz.Selection{"web"}, 1)
 	log := &logtest.Buffer{}
 	s, _ := start(t, feed, func(c *sidecar.Config) { c.SnapshotFile, c.Logger = file, slog.New(slog.NewTextHandler(log, nil)) })
 	testkit.Await(t, "the file is refused", func() bool {

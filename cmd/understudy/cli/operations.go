@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz/background"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -39,7 +40,7 @@ func (c *Client) await(ctx context.Context, op *longrunningpb.Operation) (*longr
 			return op, leftOff(ctx, op.Name, err)
 		default:
 			fmt.Fprintln(c.Err, c.noAnswer())
-			sleep(ctx, pause)
+			background.Sleep(ctx, pause)
 			pause = min(2*pause, pollTime)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"understudy/admin/report"
 	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
+	"understudy/authz/background"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/reportview"
 	"understudy/cmd/understudy/terminal"
@@ -345,19 +346,11 @@ func (c *Client) follow(
 		default:
 			note(c.noAnswer())
 		}
-		sleep(ctx, pause)
+		background.Sleep(ctx, pause)
 	}
 }
 
 // noAnswer says that the admin API is asked again.
 func (c *Client) noAnswer() string {
 	return "no answer from the admin API at " + c.addr + "; asking again until there is one"
-}
-
-// sleep pauses, at most until ctx is done.
-func sleep(ctx context.Context, pause time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(pause):
-	}
 }

@@ -109,8 +109,8 @@ func (u *UnfinishedCalls) stream(handle grpc.StreamHandler) grpc.StreamHandler {
 	}
 }
 
-// enter counts a call that is unfinished. It returns nil for one that cannot be ended. The error is that of one for which
-// there is no room.
+// enter counts an unfinished call. It returns nil for a call that cannot be ended, and an error if there is no room for
+// the call.
 func (u *UnfinishedCalls) enter(ctx context.Context) (*endableCall, error) {
 	if u.endables.Load() > 0 {
 		if c, ok := ctx.Value(endableKey{}).(*endableCall); ok {
