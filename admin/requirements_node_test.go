@@ -85,6 +85,8 @@ func (r *row) startNode(name string) {
 	finish := sync.OnceFunc(func() { cancel(); running.Wait(); flush() })
 	r.Cleanup(finish)
 	r.nodes[name] = &node{check: r.serveCheck(sidecar), finish: finish}
+	// In an empty location a node that has not loaded it yet reports as much as one that has.
+	testkit.Closed(r, name+" is ready", sidecar.Ready())
 	r.await("starting "+name, func() string { return r.unreported(name) })
 }
 
