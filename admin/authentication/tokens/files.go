@@ -302,7 +302,7 @@ func parseLine(line []byte) (e entry, err error) {
 	e = entry{name: string(words[0]), digest: [sha256.Size]byte(digest)}
 	if len(words) == 3 {
 		expires, err := time.Parse(time.RFC3339, string(words[2]))
-		if err != nil || expires.IsZero() {
+		if year := expires.UTC().Year(); err != nil || expires.IsZero() || year < 1 || year > 9999 { // so that it can be written again
 			return entry{}, errors.New("after the SHA-256 comes the time at which the token expires, as RFC 3339 has it, such as 2030-01-31T00:00:00Z")
 		}
 		e.expires = expires.UTC()

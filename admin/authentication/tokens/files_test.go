@@ -333,6 +333,8 @@ func FuzzTokenFile(f *testing.F) {
 	digest := sha256.Sum256([]byte("hunter2hunter2"))
 	f.Add([]byte("ci " + hex.EncodeToString(digest[:]) + "\n"))
 	f.Add([]byte("ci " + hex.EncodeToString(digest[:]) + " 2030-01-31T02:00:00.5+02:00\n"))
+	f.Add([]byte("ci " + hex.EncodeToString(digest[:]) + " 0000-01-01T00:00:00+01:00\n"))
+	f.Add([]byte("ci " + hex.EncodeToString(digest[:]) + " 9999-12-31T23:00:00-01:00\n"))
 	f.Add([]byte("# a\n\nb c d\n\x00"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		entries, err := parse(content)
