@@ -333,7 +333,7 @@ func (s *Server) experimentUpdate(
 	}
 	now := timestamppb.New(s.now())
 	experiment.UpdateTime = now
-	if !content.SamePolicy(experiment, stored.experiment) {
+	if !content.SameChange(experiment, stored.experiment) {
 		experiment.PolicyEditors = withEditor(experiment.PolicyEditors, access.FromContext(ctx).Member)
 	}
 	if preview := experiment.PreviewMetadata; !same && preview.GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {

@@ -190,6 +190,7 @@ func (s *Server) reportInput(ctx context.Context, stored storedExperiment) (repo
 	}
 	return report.Input{
 		Name: string(name), PolicyEtag: stored.parent.Policy.Etag, ExperimentEtag: stored.experiment.Etag,
+		Expects:  stored.experiment.GetExpects(),
 		Evidence: collected.Evidence, Nodes: collected.Nodes(liveNodes(nodes, stored.name.Policy())),
 	}, nil
 }

@@ -48,7 +48,7 @@ func (s *Server) compile(ctx context.Context, field apierror.Field, p *adminpb.P
 func (s *Server) validateExperiment(ctx context.Context, e, before *adminpb.PolicyExperiment) error {
 	const field = "policy_experiment"
 	// A policy that fits as a live one fits in an experiment too: its name does not count.
-	around := &adminpb.PolicyExperiment{DisplayName: e.GetDisplayName(), Annotations: e.GetAnnotations()}
+	around := &adminpb.PolicyExperiment{DisplayName: e.GetDisplayName(), Annotations: e.GetAnnotations(), Expects: e.GetExpects()}
 	if err := s.checkSize(field, proto.Size(around)+proto.Size(content.OfPolicy(e.GetPolicy()))); err != nil {
 		return err
 	}

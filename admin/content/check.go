@@ -71,6 +71,9 @@ func CheckExperiment(field apierror.Field, e *adminpb.PolicyExperiment) error {
 	if v := checkDisplayName(field, e.GetDisplayName()); len(v) > 0 {
 		return apierror.InvalidFields(apierror.ReasonInvalidField, v...)
 	}
+	if err := checkExpectations(field+".expects", e.GetExpects()); err != nil {
+		return err
+	}
 	return checkAnnotations(field, e.GetAnnotations())
 }
 

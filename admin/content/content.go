@@ -45,6 +45,7 @@ func OfExperiment(e *adminpb.PolicyExperiment) *adminpb.PolicyExperiment {
 		Policy:      policy,
 		Annotations: e.GetAnnotations(),
 		DisplayName: e.GetDisplayName(),
+		Expects:     e.GetExpects(),
 	}
 }
 
@@ -56,7 +57,10 @@ func OfDataset(d *adminpb.Dataset) *adminpb.Dataset {
 	}
 }
 
-// SamePolicy reports whether two experiments have the same `policy`.
-func SamePolicy(a, b *adminpb.PolicyExperiment) bool {
-	return proto.Equal(OfPolicy(a.GetPolicy()), OfPolicy(b.GetPolicy()))
+// SameChange reports whether two experiments have the same `policy`, and expect the same of it.
+func SameChange(a, b *adminpb.PolicyExperiment) bool {
+	of := func(e *adminpb.PolicyExperiment) *adminpb.PolicyExperiment {
+		return &adminpb.PolicyExperiment{Policy: OfPolicy(e.GetPolicy()), Expects: e.GetExpects()}
+	}
+	return proto.Equal(of(a), of(b))
 }

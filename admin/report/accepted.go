@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
@@ -23,6 +24,9 @@ func GroupID(d *adminpb.Report_Difference) string {
 	parts := []string{
 		d.GetKind().String(), d.GetMethod(), d.GetPath(), d.GetRule(), d.GetReason(),
 		fmt.Sprint(d.GetPolicyStatus()), fmt.Sprint(d.GetExperimentStatus()),
+	}
+	if n := d.GetExpectation(); n != 0 {
+		parts = append(parts, "expectation "+strconv.Itoa(int(n)))
 	}
 	return idOf(append(parts, d.GetChanges()...)...)
 }
@@ -253,12 +257,12 @@ func AcceptanceOf(r *adminpb.Report, of interface{ GetAcceptance() string }) *ad
 }
 
 // acceptedCounts returns how many requests of each kind are in groups whose acceptance is in
-// force: they count against no requirement. They are requests of the present pair, also where
+// force: they count against no requirement. Those that are expected are none of them. They are requests of the present pair, also where
 // requirements are about all pairs.
 func acceptedCounts(r *adminpb.Report) map[adminpb.Report_Kind]int64 {
 	counts := make(map[adminpb.Report_Kind]int64)
 	for _, d := range r.GetDifferences() {
-		if AcceptanceOf(r, d).GetState() == adminpb.Acceptance_IN_FORCE {
+		if AcceptanceOf(r, d).GetState() == adminpb.Acceptance_IN_FORCE && !IsExpected(r, d) {
 			counts[d.GetKind()] += d.GetRequestCount()
 		}
 	}

@@ -150,9 +150,7 @@ func (m measured) bound(kind adminpb.Report_Kind, unit adminpb.Report_Bound_Unit
 	if b.Estimated {
 		behind = "as sure as " + behind
 	}
-	if n := accepted(m.report, kind); n > 0 {
-		behind += ", " + Number(n) + " accepted requests apart"
-	}
+	behind += apart(m.report, kind)
 	return share, "at most " + roughly(min(1, share), math.Ceil) + " of " + of + " (" + behind + ")", true
 }
 

@@ -41,6 +41,8 @@ type Input struct {
 	Evidence *evidencepb.Evidence
 	// Change is in what the present pair differs; nil if that is not known.
 	Change *change.List
+	// Expects are the differences that the author of the experiment expects.
+	Expects []*adminpb.Expectation
 	// Base is what the live policy has changed since the experiment was made.
 	Base Base
 	// Nodes are the live nodes that have the policy.
@@ -75,6 +77,7 @@ func Build(in Input) *adminpb.Report {
 	setCounts(r, present)
 	r.Drops = drops(present)
 	setDifferences(r, present)
+	setExpectations(r, in, evidence)
 	setLabels(r, present.GetLabels())
 	setItems(r, in.Change, present)
 	if n := present.GetNoise(); n != nil {

@@ -155,7 +155,7 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 	}
 	steps = append(steps,
 		func() { addOthers(r, make(map[adminpb.Report_Kind]int64), 0) },
-		func() { shortenAcceptances(r) },
+		func() { shortenReasons(r) },
 		func() {
 			r.Items, r.Drops, r.SilentNodes, r.WeekHours, r.AllPairsBounds = nil, nil, nil, nil, nil
 		},
@@ -169,9 +169,12 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 	return r
 }
 
-// shortenAcceptances leaves of acceptances who accepted which group or item, and the beginning of
-// why.
-func shortenAcceptances(r *adminpb.Report) {
+// shortenReasons leaves of acceptances who accepted which group or item, of expectations what is expected of
+// all callers alike, and of both the beginning of why.
+func shortenReasons(r *adminpb.Report) {
+	for _, s := range r.GetExpectations() {
+		s.Expectation.Labels, s.Expectation.Reason = nil, aip.Cut(s.Expectation.GetReason(), maxKeptReason)
+	}
 	for _, a := range r.GetAcceptances() {
 		a.Difference, a.Item, a.Reason = nil, nil, aip.Cut(a.Reason, maxKeptReason)
 	}

@@ -157,14 +157,14 @@ func acceptanceRoom(r *adminpb.Report) int {
 }
 
 // doubtedGroups returns the groups of the kinds that are required to be none, and that nobody has
-// accepted.
+// accepted or expects.
 func doubtedGroups(r *adminpb.Report, careful *adminpb.CommitRequirements) (out []*adminpb.Report_Difference) {
 	judged := map[adminpb.Report_Kind]bool{
 		adminpb.Report_NEWLY_DENIED: careful.MaxNewlyDeniedCount != nil, adminpb.Report_NEWLY_ALLOWED: careful.MaxNewlyAllowedCount != nil,
 		adminpb.Report_FAILED: careful.MaxFailedCount != nil, adminpb.Report_RESPONSE_CHANGED: careful.MaxResponseChangedCount != nil,
 	}
 	for _, d := range r.GetDifferences() {
-		if judged[d.GetKind()] && d.GetGroupId() != "" && AcceptanceOf(r, d).GetState() != adminpb.Acceptance_IN_FORCE {
+		if judged[d.GetKind()] && d.GetGroupId() != "" && !IsExpected(r, d) && AcceptanceOf(r, d).GetState() != adminpb.Acceptance_IN_FORCE {
 			out = append(out, d)
 		}
 	}

@@ -53,10 +53,10 @@ func measure(r *adminpb.Report, scope adminpb.CommitRequirements_Scope) measured
 	}
 }
 
-// part returns the requests of a kind, without those that were accepted: the place where an
-// acceptance counts.
+// part returns the requests of a kind, without those that were accepted or are expected: the place where an
+// acceptance and an expectation count.
 func (m measured) part(kind adminpb.Report_Kind) Part {
-	return partOf(m.counts, m.estimate, m.shares, kind).without(accepted(m.report, kind))
+	return partOf(m.counts, m.estimate, m.shares, kind).without(accepted(m.report, kind) + Expected(m.report, kind))
 }
 
 // scoped says of a text what it is about, if it is not the present pair.

@@ -163,10 +163,10 @@ func TestJudge(t *testing.T) {
 		{"dropped<=9%", lossy, "8.82% (882 of 10,002), 2 failed in the live policy", "at most 9%", true, false},
 
 		// What was accepted is left out of limits on who gets in.
-		{"newly-denied<=10", accepted, "10, 80 accepted ones apart", "at most 10", true, false},
-		{"newly-denied<=9", accepted, "10, 80 accepted ones apart", "at most 9", false, true},
-		{"newly-denied<=0.2%", accepted, "0.161% (10 of 6,212 requests that the live policy allows), 80 accepted ones apart", "at most 0.2%", true, false},
-		{"failed=0", accepted, "0, 8 accepted ones apart", "at most 0", true, false},
+		{"newly-denied<=10", accepted, "10, apart from 80 accepted requests", "at most 10", true, false},
+		{"newly-denied<=9", accepted, "10, apart from 80 accepted requests", "at most 9", false, true},
+		{"newly-denied<=0.2%", accepted, "0.161% (10 of 6,212 requests that the live policy allows), apart from 80 accepted requests", "at most 0.2%", true, false},
+		{"failed=0", accepted, "0, apart from 8 accepted requests", "at most 0", true, false},
 		{"changed>=90%", examining, "80% (4 of 5), 1,234 still being examined", "at least 90%", false, false},
 		{"changed>=80%", examining, "80% (4 of 5)", "at least 80%", true, false},
 		{"changed>=80%", unexamined, "0% (0 of 5), 2 could not be examined: only more traffic shows more", "at least 80%", false, false},

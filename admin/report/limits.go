@@ -13,7 +13,7 @@ func limits(name string, kind adminpb.Report_Kind, fields func(*adminpb.CommitRe
 		maxNumber(name, kind, func(r *adminpb.CommitRequirements) **int64 { f, _ := fields(r); return f }),
 		maxShare(name, func(r *adminpb.CommitRequirements) **float64 { _, f := fields(r); return f }, func(m measured) (float64, string, bool) {
 			share, have, known := m.share(kind)
-			return share, have + acceptedText(m, kind), known
+			return share, have + apart(m.report, kind), known
 		}),
 	}
 }
@@ -24,14 +24,14 @@ func limits(name string, kind adminpb.Report_Kind, fields func(*adminpb.CommitRe
 func maxNumber(name string, kind adminpb.Report_Kind, field func(*adminpb.CommitRequirements) **int64) requirement {
 	q := maxCount(name, field, func(m measured) (int64, string) {
 		n := m.part(kind).Count
-		return n, Number(n) + acceptedText(m, kind)
+		return n, Number(n) + apart(m.report, kind)
 	})
 	counted := q.judge
 	q.judge = func(r *adminpb.CommitRequirements, m measured) judgement {
 		v := counted(r, m)
 		if limit := **field(r); v.met && limit > 0 {
 			most, have, known := m.number(kind)
-			v.have, v.met = m.scoped(have+acceptedText(m, kind)), known && most <= limit
+			v.have, v.met = m.scoped(have+apart(m.report, kind)), known && most <= limit
 		}
 		return v
 	}
@@ -91,14 +91,6 @@ func (m measured) unknown() string {
 	default:
 		return "not known: " + Share(float64(n)/float64(all)) + " was lost, not by chance (" + Number(n) + " of " + Number(all) + ")"
 	}
-}
-
-// acceptedText says how many requests of a kind were left out of a limit; empty if none were.
-func acceptedText(m measured, kind adminpb.Report_Kind) string {
-	if n := accepted(m.report, kind); n > 0 {
-		return ", " + Number(n) + " accepted ones apart"
-	}
-	return ""
 }
 
 // maxCount is a limit on a count. Counts only grow, so one that is exceeded stays so.

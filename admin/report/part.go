@@ -135,9 +135,9 @@ func estimatedShares(counts, estimate, squares *adminpb.Report_ReportCounts) (ou
 	return out
 }
 
-// without returns a part that leaves out requests that were accepted.
-func (p Part) without(accepted int64) Part {
-	left := max(0, p.Count-accepted)
+// without returns a part that leaves out so many requests.
+func (p Part) without(n int64) Part {
+	left := max(0, p.Count-n)
 	if p.Count > 0 {
 		p.ShareCount *= float64(left) / float64(p.Count)
 	}
@@ -146,13 +146,8 @@ func (p Part) without(accepted int64) Part {
 }
 
 // accepted returns how many requests of a kind were accepted.
-func accepted(r *adminpb.Report, kind adminpb.Report_Kind) (n int64) {
-	for _, a := range r.GetAcceptedDifferences() {
-		if a.GetKind() == kind {
-			n += a.GetRequestCount()
-		}
-	}
-	return n
+func accepted(r *adminpb.Report, kind adminpb.Report_Kind) int64 {
+	return ofKind(r.GetAcceptedDifferences(), kind)
 }
 
 // Allowed returns how many requests were compared that one of the two policies allows. Those that

@@ -40,6 +40,7 @@ func identity(g *evidencepb.Group) *adminpb.Report_Difference {
 	return &adminpb.Report_Difference{
 		Kind: adminpb.Report_Kind(g.GetKind()), Method: g.GetMethod(), Path: g.GetPattern(), Rule: g.GetRule(), Reason: g.GetReason(),
 		PolicyStatus: g.GetPolicyStatus(), ExperimentStatus: g.GetExperimentStatus(), Changes: slices.Clone(g.GetChanges()),
+		Expectation: g.GetExpectation(),
 	}
 }
 

@@ -62,6 +62,7 @@ func (u *UI) experiment(r *http.Request) (*view, error) {
 		Parts: []part{
 			{ID: "verdict", Page: "verdict", Data: t},
 			{ID: "undoes", Page: "undoes", Data: verdict.TakenBack(t.Report)},
+			{ID: "expects", Page: "expects", Data: verdict.Expectations(t.Report)},
 			{ID: "requirements", Page: "requirements", Data: verdict.Requirements(t.Report)},
 			{ID: "numbers", Page: "numbers", Data: numbersOf(t.Report)},
 			{ID: "time", Page: "time", Data: plotsOf(t.Report)},

@@ -25,6 +25,8 @@ type group struct {
 	Open bool
 	// Before and After are what callers get.
 	Before, After string
+	// Expected is by which expectation it is covered; empty if by none.
+	Expected string
 	decided
 }
 
@@ -33,9 +35,9 @@ func newGroup(r *adminpb.Report, d *adminpb.Report_Difference) group {
 	before, after := verdict.Answers(d)
 	return group{
 		Report_Difference: d, KindName: verdict.NameOf(d.Kind), Class: classes[d.Kind], Before: before, After: after,
-		decided: decidedOf(r, d),
+		Expected: verdict.ExpectedAs(r, d), decided: decidedOf(r, d),
 		Anchor: "g" + versionOf(d.Kind.String(), d.Method, d.Path, d.Principal, d.Reason, d.Rule, strings.Join(d.Changes, ","),
-			strconv.Itoa(int(d.PolicyStatus)), strconv.Itoa(int(d.ExperimentStatus))),
+			strconv.Itoa(int(d.PolicyStatus)), strconv.Itoa(int(d.ExperimentStatus)), strconv.Itoa(int(d.Expectation))),
 	}
 }
 

@@ -151,7 +151,7 @@ func (x Report_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_Kind.Descriptor instead.
 func (Report_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 0}
 }
 
 // What is counted.
@@ -206,7 +206,7 @@ func (x Report_Bound_Unit) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_Bound_Unit.Descriptor instead.
 func (Report_Bound_Unit) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 3, 0}
 }
 
 // What differs.
@@ -271,7 +271,7 @@ func (x Report_Item_ItemKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_Item_ItemKind.Descriptor instead.
 func (Report_Item_ItemKind) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 13, 0}
 }
 
 // The side that has the item.
@@ -328,7 +328,7 @@ func (x Report_Item_Side) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_Item_Side.Descriptor instead.
 func (Report_Item_Side) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 1}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 13, 1}
 }
 
 // What requests have shown of an item.
@@ -389,7 +389,7 @@ func (x Report_Item_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_Item_State.Descriptor instead.
 func (Report_Item_State) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 2}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 13, 2}
 }
 
 // What a commit does to it.
@@ -443,7 +443,7 @@ func (x Report_TakenBackChange_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_TakenBackChange_State.Descriptor instead.
 func (Report_TakenBackChange_State) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 14, 0}
 }
 
 // Where the requirement comes from.
@@ -496,7 +496,7 @@ func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_RequirementResult_Source.Descriptor instead.
 func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 16, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 17, 0}
 }
 
 // Whether an acceptance holds.
@@ -561,7 +561,7 @@ func (x Acceptance_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Acceptance_State.Descriptor instead.
 func (Acceptance_State) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // Which live policies the experiment must have been compared with.
@@ -615,7 +615,7 @@ func (x CommitRequirements_Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CommitRequirements_Scope.Descriptor instead.
 func (CommitRequirements_Scope) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{45, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{46, 0}
 }
 
 // Possible values of the state of previewing the experiment.
@@ -671,7 +671,7 @@ func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicyPreviewMetadata_State.Descriptor instead.
 func (PolicyPreviewMetadata_State) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{46, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{47, 0}
 }
 
 // A live authorization policy: an ordered chain of rules. What clients set in it
@@ -897,7 +897,7 @@ type PolicyExperiment struct {
 	// Output only. Who created the experiment, such as `token:ci`; empty if the
 	// server does not authenticate its callers.
 	Creator string `protobuf:"bytes,11,opt,name=creator,proto3" json:"creator,omitempty"`
-	// Output only. Who has set `policy` since the experiment was created, sorted,
+	// Output only. Who has set `policy` or `expects` since the experiment was created, sorted,
 	// its creator included: who cannot commit it where
 	// `CommitRequirements.require_different_committer` is set. Empty if one of them
 	// is not known, or there are more than 100: then nobody can.
@@ -912,7 +912,11 @@ type PolicyExperiment struct {
 	// what a commit would take back (`taken_back_changes`). It is not in the etag. Empty of an
 	// experiment that an earlier version created. Format:
 	// `projects/{project}/locations/{location}/policies/{policy}/revisions/{revision}`
-	BaseRevision  string `protobuf:"bytes,14,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
+	BaseRevision string `protobuf:"bytes,14,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
+	// Optional. The differences that the change is meant to make, at most 32. A request that
+	// differs in a way that is expected counts against no requirement. They are part of the
+	// content: a change of them changes the etag, and what was compared before counts no more.
+	Expects       []*Expectation `protobuf:"bytes,15,rep,name=expects,proto3" json:"expects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1041,6 +1045,112 @@ func (x *PolicyExperiment) GetCreatorDisplay() string {
 func (x *PolicyExperiment) GetBaseRevision() string {
 	if x != nil {
 		return x.BaseRevision
+	}
+	return ""
+}
+
+func (x *PolicyExperiment) GetExpects() []*Expectation {
+	if x != nil {
+		return x.Expects
+	}
+	return nil
+}
+
+// A difference that the author of an experiment means to make. It covers each request that
+// fits all of its fields; where several fit, the first one of the list. Each request is
+// held against it as it is, whatever its path is folded to in a report.
+type Expectation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. How the decisions differ: `NEWLY_DENIED`, `NEWLY_ALLOWED` or
+	// `RESPONSE_CHANGED`.
+	Kind Report_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Kind" json:"kind,omitempty"`
+	// Optional. The HTTP method, or the reservation call. All of them if it is empty.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// Required. The path, without a query. A segment `*` stands for one segment, a segment
+	// such as `*:commit` for one with that end, and a last segment `**` for one or more. None
+	// of them stands for an empty segment, for `.` or `..`, or for one with a backslash or an
+	// encoded dot, slash, backslash or percent sign.
+	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	// Optional. What the policies have to say of the caller (`labels`): all of these.
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. How many distinct callers it covers, over all live policies that the content
+	// was compared with. With more of them, or with a request whose caller is not known, it
+	// covers nothing. Any number if it is 0.
+	MaxCallerCount int64 `protobuf:"varint,5,opt,name=max_caller_count,json=maxCallerCount,proto3" json:"max_caller_count,omitempty"`
+	// Required. Why that is meant, in at most 256 characters. Others will read it.
+	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Expectation) Reset() {
+	*x = Expectation{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Expectation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Expectation) ProtoMessage() {}
+
+func (x *Expectation) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Expectation.ProtoReflect.Descriptor instead.
+func (*Expectation) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Expectation) GetKind() Report_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Report_KIND_UNSPECIFIED
+}
+
+func (x *Expectation) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Expectation) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Expectation) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Expectation) GetMaxCallerCount() int64 {
+	if x != nil {
+		return x.MaxCallerCount
+	}
+	return 0
+}
+
+func (x *Expectation) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -1214,13 +1324,18 @@ type Report struct {
 	// Output only. How the live policy became live, if a commit would take something of
 	// it back.
 	PolicyActivation *PolicyRevision_Activation `protobuf:"bytes,60,opt,name=policy_activation,json=policyActivation,proto3" json:"policy_activation,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Output only. What the author of the experiment expects, each with what was seen of it.
+	Expectations []*Report_ExpectationSummary `protobuf:"bytes,61,rep,name=expectations,proto3" json:"expectations,omitempty"`
+	// Output only. The requests that are expected, by kind. They are in all counts, and
+	// limits leave them out. None of them is in `accepted_differences`.
+	ExpectedDifferences []*Report_KindCount `protobuf:"bytes,62,rep,name=expected_differences,json=expectedDifferences,proto3" json:"expected_differences,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[2]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1347,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[2]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1360,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Report) GetName() string {
@@ -1633,6 +1748,20 @@ func (x *Report) GetPolicyActivation() *PolicyRevision_Activation {
 	return nil
 }
 
+func (x *Report) GetExpectations() []*Report_ExpectationSummary {
+	if x != nil {
+		return x.Expectations
+	}
+	return nil
+}
+
+func (x *Report) GetExpectedDifferences() []*Report_KindCount {
+	if x != nil {
+		return x.ExpectedDifferences
+	}
+	return nil
+}
+
 // A reviewer's word that a group of differences of an experiment is as it should
 // be, or that an item need not be seen: as long as it is in force, the requests of the
 // group count against no requirement, and the item counts as if it had been seen. It
@@ -1711,7 +1840,7 @@ type Acceptance struct {
 
 func (x *Acceptance) Reset() {
 	*x = Acceptance{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1852,7 @@ func (x *Acceptance) String() string {
 func (*Acceptance) ProtoMessage() {}
 
 func (x *Acceptance) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1865,7 @@ func (x *Acceptance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acceptance.ProtoReflect.Descriptor instead.
 func (*Acceptance) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Acceptance) GetName() string {
@@ -1954,7 +2083,7 @@ type PolicyRevision struct {
 
 func (x *PolicyRevision) Reset() {
 	*x = PolicyRevision{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2095,7 @@ func (x *PolicyRevision) String() string {
 func (*PolicyRevision) ProtoMessage() {}
 
 func (x *PolicyRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2108,7 @@ func (x *PolicyRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRevision.ProtoReflect.Descriptor instead.
 func (*PolicyRevision) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PolicyRevision) GetName() string {
@@ -2069,7 +2198,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2210,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2223,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Config) GetName() string {
@@ -2185,7 +2314,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +2326,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +2339,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Node) GetName() string {
@@ -2302,7 +2431,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2443,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2456,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetPolicyRequest) GetName() string {
@@ -2366,7 +2495,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2507,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2520,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListPoliciesRequest) GetParent() string {
@@ -2459,7 +2588,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2600,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2613,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*Policy {
@@ -2526,7 +2655,7 @@ type CreatePolicyRequest struct {
 
 func (x *CreatePolicyRequest) Reset() {
 	*x = CreatePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2538,7 +2667,7 @@ func (x *CreatePolicyRequest) String() string {
 func (*CreatePolicyRequest) ProtoMessage() {}
 
 func (x *CreatePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2551,7 +2680,7 @@ func (x *CreatePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePolicyRequest.ProtoReflect.Descriptor instead.
 func (*CreatePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CreatePolicyRequest) GetParent() string {
@@ -2606,7 +2735,7 @@ type UpdatePolicyRequest struct {
 
 func (x *UpdatePolicyRequest) Reset() {
 	*x = UpdatePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2747,7 @@ func (x *UpdatePolicyRequest) String() string {
 func (*UpdatePolicyRequest) ProtoMessage() {}
 
 func (x *UpdatePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2760,7 @@ func (x *UpdatePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePolicyRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdatePolicyRequest) GetPolicy() *Policy {
@@ -2690,7 +2819,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2702,7 +2831,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2715,7 +2844,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DeletePolicyRequest) GetName() string {
@@ -2762,7 +2891,7 @@ type UndeletePolicyRequest struct {
 
 func (x *UndeletePolicyRequest) Reset() {
 	*x = UndeletePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +2903,7 @@ func (x *UndeletePolicyRequest) String() string {
 func (*UndeletePolicyRequest) ProtoMessage() {}
 
 func (x *UndeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +2916,7 @@ func (x *UndeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*UndeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UndeletePolicyRequest) GetName() string {
@@ -2830,7 +2959,7 @@ type RollbackPolicyRequest struct {
 
 func (x *RollbackPolicyRequest) Reset() {
 	*x = RollbackPolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +2971,7 @@ func (x *RollbackPolicyRequest) String() string {
 func (*RollbackPolicyRequest) ProtoMessage() {}
 
 func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +2984,7 @@ func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackPolicyRequest.ProtoReflect.Descriptor instead.
 func (*RollbackPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RollbackPolicyRequest) GetName() string {
@@ -2899,7 +3028,7 @@ type PromotePoliciesRequest struct {
 
 func (x *PromotePoliciesRequest) Reset() {
 	*x = PromotePoliciesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +3040,7 @@ func (x *PromotePoliciesRequest) String() string {
 func (*PromotePoliciesRequest) ProtoMessage() {}
 
 func (x *PromotePoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3053,7 @@ func (x *PromotePoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotePoliciesRequest.ProtoReflect.Descriptor instead.
 func (*PromotePoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PromotePoliciesRequest) GetParent() string {
@@ -2972,7 +3101,7 @@ type PromotedPolicy struct {
 
 func (x *PromotedPolicy) Reset() {
 	*x = PromotedPolicy{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3113,7 @@ func (x *PromotedPolicy) String() string {
 func (*PromotedPolicy) ProtoMessage() {}
 
 func (x *PromotedPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3126,7 @@ func (x *PromotedPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotedPolicy.ProtoReflect.Descriptor instead.
 func (*PromotedPolicy) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PromotedPolicy) GetRevision() string {
@@ -3025,7 +3154,7 @@ type PromotePoliciesResponse struct {
 
 func (x *PromotePoliciesResponse) Reset() {
 	*x = PromotePoliciesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3037,7 +3166,7 @@ func (x *PromotePoliciesResponse) String() string {
 func (*PromotePoliciesResponse) ProtoMessage() {}
 
 func (x *PromotePoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3050,7 +3179,7 @@ func (x *PromotePoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotePoliciesResponse.ProtoReflect.Descriptor instead.
 func (*PromotePoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PromotePoliciesResponse) GetPolicies() []*Policy {
@@ -3072,7 +3201,7 @@ type GetPolicyExperimentRequest struct {
 
 func (x *GetPolicyExperimentRequest) Reset() {
 	*x = GetPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3084,7 +3213,7 @@ func (x *GetPolicyExperimentRequest) String() string {
 func (*GetPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *GetPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3097,7 +3226,7 @@ func (x *GetPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetPolicyExperimentRequest) GetName() string {
@@ -3134,7 +3263,7 @@ type ListPolicyExperimentsRequest struct {
 
 func (x *ListPolicyExperimentsRequest) Reset() {
 	*x = ListPolicyExperimentsRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3146,7 +3275,7 @@ func (x *ListPolicyExperimentsRequest) String() string {
 func (*ListPolicyExperimentsRequest) ProtoMessage() {}
 
 func (x *ListPolicyExperimentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3159,7 +3288,7 @@ func (x *ListPolicyExperimentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyExperimentsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyExperimentsRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListPolicyExperimentsRequest) GetParent() string {
@@ -3220,7 +3349,7 @@ type ListPolicyExperimentsResponse struct {
 
 func (x *ListPolicyExperimentsResponse) Reset() {
 	*x = ListPolicyExperimentsResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3361,7 @@ func (x *ListPolicyExperimentsResponse) String() string {
 func (*ListPolicyExperimentsResponse) ProtoMessage() {}
 
 func (x *ListPolicyExperimentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3374,7 @@ func (x *ListPolicyExperimentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyExperimentsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyExperimentsResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListPolicyExperimentsResponse) GetPolicyExperiments() []*PolicyExperiment {
@@ -3287,7 +3416,7 @@ type CreatePolicyExperimentRequest struct {
 
 func (x *CreatePolicyExperimentRequest) Reset() {
 	*x = CreatePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3428,7 @@ func (x *CreatePolicyExperimentRequest) String() string {
 func (*CreatePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *CreatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3441,7 @@ func (x *CreatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*CreatePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CreatePolicyExperimentRequest) GetParent() string {
@@ -3361,7 +3490,7 @@ type UpdatePolicyExperimentRequest struct {
 
 func (x *UpdatePolicyExperimentRequest) Reset() {
 	*x = UpdatePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3502,7 @@ func (x *UpdatePolicyExperimentRequest) String() string {
 func (*UpdatePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *UpdatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3515,7 @@ func (x *UpdatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UpdatePolicyExperimentRequest) GetPolicyExperiment() *PolicyExperiment {
@@ -3439,7 +3568,7 @@ type DeletePolicyExperimentRequest struct {
 
 func (x *DeletePolicyExperimentRequest) Reset() {
 	*x = DeletePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +3580,7 @@ func (x *DeletePolicyExperimentRequest) String() string {
 func (*DeletePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *DeletePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +3593,7 @@ func (x *DeletePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeletePolicyExperimentRequest) GetName() string {
@@ -3511,7 +3640,7 @@ type StartPreviewPolicyExperimentRequest struct {
 
 func (x *StartPreviewPolicyExperimentRequest) Reset() {
 	*x = StartPreviewPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3652,7 @@ func (x *StartPreviewPolicyExperimentRequest) String() string {
 func (*StartPreviewPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *StartPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3665,7 @@ func (x *StartPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use StartPreviewPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*StartPreviewPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StartPreviewPolicyExperimentRequest) GetName() string {
@@ -3576,7 +3705,7 @@ type StopPreviewPolicyExperimentRequest struct {
 
 func (x *StopPreviewPolicyExperimentRequest) Reset() {
 	*x = StopPreviewPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3588,7 +3717,7 @@ func (x *StopPreviewPolicyExperimentRequest) String() string {
 func (*StopPreviewPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *StopPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3601,7 +3730,7 @@ func (x *StopPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use StopPreviewPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*StopPreviewPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StopPreviewPolicyExperimentRequest) GetName() string {
@@ -3647,7 +3776,7 @@ type CommitPolicyExperimentRequest struct {
 
 func (x *CommitPolicyExperimentRequest) Reset() {
 	*x = CommitPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3659,7 +3788,7 @@ func (x *CommitPolicyExperimentRequest) String() string {
 func (*CommitPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *CommitPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3672,7 +3801,7 @@ func (x *CommitPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*CommitPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CommitPolicyExperimentRequest) GetName() string {
@@ -3728,7 +3857,7 @@ type GetReportRequest struct {
 
 func (x *GetReportRequest) Reset() {
 	*x = GetReportRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +3869,7 @@ func (x *GetReportRequest) String() string {
 func (*GetReportRequest) ProtoMessage() {}
 
 func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +3882,7 @@ func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReportRequest.ProtoReflect.Descriptor instead.
 func (*GetReportRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetReportRequest) GetName() string {
@@ -3782,7 +3911,7 @@ type GetAcceptanceRequest struct {
 
 func (x *GetAcceptanceRequest) Reset() {
 	*x = GetAcceptanceRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3794,7 +3923,7 @@ func (x *GetAcceptanceRequest) String() string {
 func (*GetAcceptanceRequest) ProtoMessage() {}
 
 func (x *GetAcceptanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3807,7 +3936,7 @@ func (x *GetAcceptanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAcceptanceRequest.ProtoReflect.Descriptor instead.
 func (*GetAcceptanceRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetAcceptanceRequest) GetName() string {
@@ -3842,7 +3971,7 @@ type ListAcceptancesRequest struct {
 
 func (x *ListAcceptancesRequest) Reset() {
 	*x = ListAcceptancesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3854,7 +3983,7 @@ func (x *ListAcceptancesRequest) String() string {
 func (*ListAcceptancesRequest) ProtoMessage() {}
 
 func (x *ListAcceptancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3867,7 +3996,7 @@ func (x *ListAcceptancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAcceptancesRequest.ProtoReflect.Descriptor instead.
 func (*ListAcceptancesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListAcceptancesRequest) GetParent() string {
@@ -3921,7 +4050,7 @@ type ListAcceptancesResponse struct {
 
 func (x *ListAcceptancesResponse) Reset() {
 	*x = ListAcceptancesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3933,7 +4062,7 @@ func (x *ListAcceptancesResponse) String() string {
 func (*ListAcceptancesResponse) ProtoMessage() {}
 
 func (x *ListAcceptancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3946,7 +4075,7 @@ func (x *ListAcceptancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAcceptancesResponse.ProtoReflect.Descriptor instead.
 func (*ListAcceptancesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListAcceptancesResponse) GetAcceptances() []*Acceptance {
@@ -3993,7 +4122,7 @@ type CreateAcceptanceRequest struct {
 
 func (x *CreateAcceptanceRequest) Reset() {
 	*x = CreateAcceptanceRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4005,7 +4134,7 @@ func (x *CreateAcceptanceRequest) String() string {
 func (*CreateAcceptanceRequest) ProtoMessage() {}
 
 func (x *CreateAcceptanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4018,7 +4147,7 @@ func (x *CreateAcceptanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAcceptanceRequest.ProtoReflect.Descriptor instead.
 func (*CreateAcceptanceRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CreateAcceptanceRequest) GetParent() string {
@@ -4074,7 +4203,7 @@ type DeleteAcceptanceRequest struct {
 
 func (x *DeleteAcceptanceRequest) Reset() {
 	*x = DeleteAcceptanceRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4086,7 +4215,7 @@ func (x *DeleteAcceptanceRequest) String() string {
 func (*DeleteAcceptanceRequest) ProtoMessage() {}
 
 func (x *DeleteAcceptanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4099,7 +4228,7 @@ func (x *DeleteAcceptanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAcceptanceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAcceptanceRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeleteAcceptanceRequest) GetName() string {
@@ -4142,7 +4271,7 @@ type GetPolicyRevisionRequest struct {
 
 func (x *GetPolicyRevisionRequest) Reset() {
 	*x = GetPolicyRevisionRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4154,7 +4283,7 @@ func (x *GetPolicyRevisionRequest) String() string {
 func (*GetPolicyRevisionRequest) ProtoMessage() {}
 
 func (x *GetPolicyRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4167,7 +4296,7 @@ func (x *GetPolicyRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetPolicyRevisionRequest) GetName() string {
@@ -4203,7 +4332,7 @@ type ListPolicyRevisionsRequest struct {
 
 func (x *ListPolicyRevisionsRequest) Reset() {
 	*x = ListPolicyRevisionsRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4215,7 +4344,7 @@ func (x *ListPolicyRevisionsRequest) String() string {
 func (*ListPolicyRevisionsRequest) ProtoMessage() {}
 
 func (x *ListPolicyRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4228,7 +4357,7 @@ func (x *ListPolicyRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListPolicyRevisionsRequest) GetParent() string {
@@ -4289,7 +4418,7 @@ type ListPolicyRevisionsResponse struct {
 
 func (x *ListPolicyRevisionsResponse) Reset() {
 	*x = ListPolicyRevisionsResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4301,7 +4430,7 @@ func (x *ListPolicyRevisionsResponse) String() string {
 func (*ListPolicyRevisionsResponse) ProtoMessage() {}
 
 func (x *ListPolicyRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4314,7 +4443,7 @@ func (x *ListPolicyRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListPolicyRevisionsResponse) GetPolicyRevisions() []*PolicyRevision {
@@ -4350,7 +4479,7 @@ type GetConfigRequest struct {
 
 func (x *GetConfigRequest) Reset() {
 	*x = GetConfigRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +4491,7 @@ func (x *GetConfigRequest) String() string {
 func (*GetConfigRequest) ProtoMessage() {}
 
 func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +4504,7 @@ func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetConfigRequest) GetName() string {
@@ -4401,7 +4530,7 @@ type UpdateConfigRequest struct {
 
 func (x *UpdateConfigRequest) Reset() {
 	*x = UpdateConfigRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4413,7 +4542,7 @@ func (x *UpdateConfigRequest) String() string {
 func (*UpdateConfigRequest) ProtoMessage() {}
 
 func (x *UpdateConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4426,7 +4555,7 @@ func (x *UpdateConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConfigRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConfigRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *UpdateConfigRequest) GetConfig() *Config {
@@ -4462,7 +4591,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4474,7 +4603,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4487,7 +4616,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetNodeRequest) GetName() string {
@@ -4519,7 +4648,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4531,7 +4660,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4544,7 +4673,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListNodesRequest) GetParent() string {
@@ -4588,7 +4717,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4600,7 +4729,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4613,7 +4742,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -4649,7 +4778,7 @@ type PolicyRule struct {
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4661,7 +4790,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4674,7 +4803,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PolicyRule) GetRuleId() string {
@@ -4756,7 +4885,7 @@ type RegoFilter struct {
 
 func (x *RegoFilter) Reset() {
 	*x = RegoFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4768,7 +4897,7 @@ func (x *RegoFilter) String() string {
 func (*RegoFilter) ProtoMessage() {}
 
 func (x *RegoFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4781,7 +4910,7 @@ func (x *RegoFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegoFilter.ProtoReflect.Descriptor instead.
 func (*RegoFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RegoFilter) GetPath() string {
@@ -4802,7 +4931,7 @@ type MaximumReservationLengthFilter struct {
 
 func (x *MaximumReservationLengthFilter) Reset() {
 	*x = MaximumReservationLengthFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4814,7 +4943,7 @@ func (x *MaximumReservationLengthFilter) String() string {
 func (*MaximumReservationLengthFilter) ProtoMessage() {}
 
 func (x *MaximumReservationLengthFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4827,7 +4956,7 @@ func (x *MaximumReservationLengthFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaximumReservationLengthFilter.ProtoReflect.Descriptor instead.
 func (*MaximumReservationLengthFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MaximumReservationLengthFilter) GetReservationMaxLength() *durationpb.Duration {
@@ -4850,7 +4979,7 @@ type ExternalServiceFilter struct {
 
 func (x *ExternalServiceFilter) Reset() {
 	*x = ExternalServiceFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4862,7 +4991,7 @@ func (x *ExternalServiceFilter) String() string {
 func (*ExternalServiceFilter) ProtoMessage() {}
 
 func (x *ExternalServiceFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4875,7 +5004,7 @@ func (x *ExternalServiceFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalServiceFilter.ProtoReflect.Descriptor instead.
 func (*ExternalServiceFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ExternalServiceFilter) GetEndpointUrl() string {
@@ -4971,7 +5100,7 @@ type CommitRequirements struct {
 
 func (x *CommitRequirements) Reset() {
 	*x = CommitRequirements{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[45]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4983,7 +5112,7 @@ func (x *CommitRequirements) String() string {
 func (*CommitRequirements) ProtoMessage() {}
 
 func (x *CommitRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[45]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4996,7 +5125,7 @@ func (x *CommitRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequirements.ProtoReflect.Descriptor instead.
 func (*CommitRequirements) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CommitRequirements) GetMinRequestCount() int64 {
@@ -5178,7 +5307,7 @@ type PolicyPreviewMetadata struct {
 
 func (x *PolicyPreviewMetadata) Reset() {
 	*x = PolicyPreviewMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[46]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5190,7 +5319,7 @@ func (x *PolicyPreviewMetadata) String() string {
 func (*PolicyPreviewMetadata) ProtoMessage() {}
 
 func (x *PolicyPreviewMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[46]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5203,7 +5332,7 @@ func (x *PolicyPreviewMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyPreviewMetadata.ProtoReflect.Descriptor instead.
 func (*PolicyPreviewMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PolicyPreviewMetadata) GetState() PolicyPreviewMetadata_State {
@@ -5265,7 +5394,7 @@ type OperationMetadata struct {
 
 func (x *OperationMetadata) Reset() {
 	*x = OperationMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5277,7 +5406,7 @@ func (x *OperationMetadata) String() string {
 func (*OperationMetadata) ProtoMessage() {}
 
 func (x *OperationMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5290,7 +5419,7 @@ func (x *OperationMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationMetadata.ProtoReflect.Descriptor instead.
 func (*OperationMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *OperationMetadata) GetCreateTime() *timestamppb.Timestamp {
@@ -5367,7 +5496,7 @@ type StartPreviewPolicyExperimentMetadata struct {
 
 func (x *StartPreviewPolicyExperimentMetadata) Reset() {
 	*x = StartPreviewPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5379,7 +5508,7 @@ func (x *StartPreviewPolicyExperimentMetadata) String() string {
 func (*StartPreviewPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *StartPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5392,7 +5521,7 @@ func (x *StartPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use StartPreviewPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*StartPreviewPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StartPreviewPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -5413,7 +5542,7 @@ type StopPreviewPolicyExperimentMetadata struct {
 
 func (x *StopPreviewPolicyExperimentMetadata) Reset() {
 	*x = StopPreviewPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5425,7 +5554,7 @@ func (x *StopPreviewPolicyExperimentMetadata) String() string {
 func (*StopPreviewPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *StopPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5438,7 +5567,7 @@ func (x *StopPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use StopPreviewPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*StopPreviewPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StopPreviewPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -5466,7 +5595,7 @@ type CommitPolicyExperimentMetadata struct {
 
 func (x *CommitPolicyExperimentMetadata) Reset() {
 	*x = CommitPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5478,7 +5607,7 @@ func (x *CommitPolicyExperimentMetadata) String() string {
 func (*CommitPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *CommitPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5491,7 +5620,7 @@ func (x *CommitPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*CommitPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CommitPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -5559,7 +5688,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5571,7 +5700,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5584,7 +5713,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Dataset) GetName() string {
@@ -5718,7 +5847,7 @@ type DatasetVersion struct {
 
 func (x *DatasetVersion) Reset() {
 	*x = DatasetVersion{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5730,7 +5859,7 @@ func (x *DatasetVersion) String() string {
 func (*DatasetVersion) ProtoMessage() {}
 
 func (x *DatasetVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5743,7 +5872,7 @@ func (x *DatasetVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetVersion.ProtoReflect.Descriptor instead.
 func (*DatasetVersion) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DatasetVersion) GetName() string {
@@ -5807,7 +5936,7 @@ type GetDatasetRequest struct {
 
 func (x *GetDatasetRequest) Reset() {
 	*x = GetDatasetRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5819,7 +5948,7 @@ func (x *GetDatasetRequest) String() string {
 func (*GetDatasetRequest) ProtoMessage() {}
 
 func (x *GetDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5832,7 +5961,7 @@ func (x *GetDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDatasetRequest.ProtoReflect.Descriptor instead.
 func (*GetDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetDatasetRequest) GetName() string {
@@ -5866,7 +5995,7 @@ type ListDatasetsRequest struct {
 
 func (x *ListDatasetsRequest) Reset() {
 	*x = ListDatasetsRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5878,7 +6007,7 @@ func (x *ListDatasetsRequest) String() string {
 func (*ListDatasetsRequest) ProtoMessage() {}
 
 func (x *ListDatasetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5891,7 +6020,7 @@ func (x *ListDatasetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDatasetsRequest.ProtoReflect.Descriptor instead.
 func (*ListDatasetsRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListDatasetsRequest) GetParent() string {
@@ -5952,7 +6081,7 @@ type ListDatasetsResponse struct {
 
 func (x *ListDatasetsResponse) Reset() {
 	*x = ListDatasetsResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5964,7 +6093,7 @@ func (x *ListDatasetsResponse) String() string {
 func (*ListDatasetsResponse) ProtoMessage() {}
 
 func (x *ListDatasetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5977,7 +6106,7 @@ func (x *ListDatasetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDatasetsResponse.ProtoReflect.Descriptor instead.
 func (*ListDatasetsResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListDatasetsResponse) GetDatasets() []*Dataset {
@@ -6019,7 +6148,7 @@ type CreateDatasetRequest struct {
 
 func (x *CreateDatasetRequest) Reset() {
 	*x = CreateDatasetRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6031,7 +6160,7 @@ func (x *CreateDatasetRequest) String() string {
 func (*CreateDatasetRequest) ProtoMessage() {}
 
 func (x *CreateDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6044,7 +6173,7 @@ func (x *CreateDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDatasetRequest.ProtoReflect.Descriptor instead.
 func (*CreateDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CreateDatasetRequest) GetParent() string {
@@ -6093,7 +6222,7 @@ type UpdateDatasetRequest struct {
 
 func (x *UpdateDatasetRequest) Reset() {
 	*x = UpdateDatasetRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6105,7 +6234,7 @@ func (x *UpdateDatasetRequest) String() string {
 func (*UpdateDatasetRequest) ProtoMessage() {}
 
 func (x *UpdateDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6118,7 +6247,7 @@ func (x *UpdateDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateDatasetRequest.ProtoReflect.Descriptor instead.
 func (*UpdateDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *UpdateDatasetRequest) GetDataset() *Dataset {
@@ -6171,7 +6300,7 @@ type DeleteDatasetRequest struct {
 
 func (x *DeleteDatasetRequest) Reset() {
 	*x = DeleteDatasetRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6183,7 +6312,7 @@ func (x *DeleteDatasetRequest) String() string {
 func (*DeleteDatasetRequest) ProtoMessage() {}
 
 func (x *DeleteDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6196,7 +6325,7 @@ func (x *DeleteDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteDatasetRequest.ProtoReflect.Descriptor instead.
 func (*DeleteDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *DeleteDatasetRequest) GetName() string {
@@ -6243,7 +6372,7 @@ type UndeleteDatasetRequest struct {
 
 func (x *UndeleteDatasetRequest) Reset() {
 	*x = UndeleteDatasetRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6255,7 +6384,7 @@ func (x *UndeleteDatasetRequest) String() string {
 func (*UndeleteDatasetRequest) ProtoMessage() {}
 
 func (x *UndeleteDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6268,7 +6397,7 @@ func (x *UndeleteDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteDatasetRequest.ProtoReflect.Descriptor instead.
 func (*UndeleteDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *UndeleteDatasetRequest) GetName() string {
@@ -6311,7 +6440,7 @@ type UploadDatasetRequest struct {
 
 func (x *UploadDatasetRequest) Reset() {
 	*x = UploadDatasetRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6323,7 +6452,7 @@ func (x *UploadDatasetRequest) String() string {
 func (*UploadDatasetRequest) ProtoMessage() {}
 
 func (x *UploadDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6336,7 +6465,7 @@ func (x *UploadDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadDatasetRequest.ProtoReflect.Descriptor instead.
 func (*UploadDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *UploadDatasetRequest) GetName() string {
@@ -6386,7 +6515,7 @@ type PatchDatasetRequest struct {
 
 func (x *PatchDatasetRequest) Reset() {
 	*x = PatchDatasetRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6398,7 +6527,7 @@ func (x *PatchDatasetRequest) String() string {
 func (*PatchDatasetRequest) ProtoMessage() {}
 
 func (x *PatchDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6411,7 +6540,7 @@ func (x *PatchDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchDatasetRequest.ProtoReflect.Descriptor instead.
 func (*PatchDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PatchDatasetRequest) GetName() string {
@@ -6456,7 +6585,7 @@ type DownloadDatasetRequest struct {
 
 func (x *DownloadDatasetRequest) Reset() {
 	*x = DownloadDatasetRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6468,7 +6597,7 @@ func (x *DownloadDatasetRequest) String() string {
 func (*DownloadDatasetRequest) ProtoMessage() {}
 
 func (x *DownloadDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6481,7 +6610,7 @@ func (x *DownloadDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadDatasetRequest.ProtoReflect.Descriptor instead.
 func (*DownloadDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DownloadDatasetRequest) GetName() string {
@@ -6518,7 +6647,7 @@ type RollbackDatasetRequest struct {
 
 func (x *RollbackDatasetRequest) Reset() {
 	*x = RollbackDatasetRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6530,7 +6659,7 @@ func (x *RollbackDatasetRequest) String() string {
 func (*RollbackDatasetRequest) ProtoMessage() {}
 
 func (x *RollbackDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6543,7 +6672,7 @@ func (x *RollbackDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackDatasetRequest.ProtoReflect.Descriptor instead.
 func (*RollbackDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RollbackDatasetRequest) GetName() string {
@@ -6579,7 +6708,7 @@ type GetDatasetVersionRequest struct {
 
 func (x *GetDatasetVersionRequest) Reset() {
 	*x = GetDatasetVersionRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6591,7 +6720,7 @@ func (x *GetDatasetVersionRequest) String() string {
 func (*GetDatasetVersionRequest) ProtoMessage() {}
 
 func (x *GetDatasetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6604,7 +6733,7 @@ func (x *GetDatasetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDatasetVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetDatasetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GetDatasetVersionRequest) GetName() string {
@@ -6635,7 +6764,7 @@ type ListDatasetVersionsRequest struct {
 
 func (x *ListDatasetVersionsRequest) Reset() {
 	*x = ListDatasetVersionsRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6647,7 +6776,7 @@ func (x *ListDatasetVersionsRequest) String() string {
 func (*ListDatasetVersionsRequest) ProtoMessage() {}
 
 func (x *ListDatasetVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6660,7 +6789,7 @@ func (x *ListDatasetVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDatasetVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDatasetVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{65}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListDatasetVersionsRequest) GetParent() string {
@@ -6714,7 +6843,7 @@ type ListDatasetVersionsResponse struct {
 
 func (x *ListDatasetVersionsResponse) Reset() {
 	*x = ListDatasetVersionsResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6726,7 +6855,7 @@ func (x *ListDatasetVersionsResponse) String() string {
 func (*ListDatasetVersionsResponse) ProtoMessage() {}
 
 func (x *ListDatasetVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6739,7 +6868,7 @@ func (x *ListDatasetVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDatasetVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDatasetVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{66}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListDatasetVersionsResponse) GetDatasetVersions() []*DatasetVersion {
@@ -6783,7 +6912,7 @@ type Report_ResultCounts struct {
 
 func (x *Report_ResultCounts) Reset() {
 	*x = Report_ResultCounts{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[70]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6795,7 +6924,7 @@ func (x *Report_ResultCounts) String() string {
 func (*Report_ResultCounts) ProtoMessage() {}
 
 func (x *Report_ResultCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[70]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6808,7 +6937,7 @@ func (x *Report_ResultCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ResultCounts.ProtoReflect.Descriptor instead.
 func (*Report_ResultCounts) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 0}
 }
 
 func (x *Report_ResultCounts) GetRequestCount() int64 {
@@ -6893,7 +7022,7 @@ type Report_ReportCounts struct {
 
 func (x *Report_ReportCounts) Reset() {
 	*x = Report_ReportCounts{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[71]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6905,7 +7034,7 @@ func (x *Report_ReportCounts) String() string {
 func (*Report_ReportCounts) ProtoMessage() {}
 
 func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[71]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6918,7 +7047,7 @@ func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ReportCounts.ProtoReflect.Descriptor instead.
 func (*Report_ReportCounts) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 1}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 1}
 }
 
 func (x *Report_ReportCounts) GetRequestCount() int64 {
@@ -7035,7 +7164,7 @@ type Report_EstimatedShare struct {
 
 func (x *Report_EstimatedShare) Reset() {
 	*x = Report_EstimatedShare{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[72]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7047,7 +7176,7 @@ func (x *Report_EstimatedShare) String() string {
 func (*Report_EstimatedShare) ProtoMessage() {}
 
 func (x *Report_EstimatedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[72]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7060,7 +7189,7 @@ func (x *Report_EstimatedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_EstimatedShare.ProtoReflect.Descriptor instead.
 func (*Report_EstimatedShare) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 2}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 2}
 }
 
 func (x *Report_EstimatedShare) GetKind() Report_Kind {
@@ -7132,7 +7261,7 @@ type Report_Bound struct {
 
 func (x *Report_Bound) Reset() {
 	*x = Report_Bound{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[73]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7144,7 +7273,7 @@ func (x *Report_Bound) String() string {
 func (*Report_Bound) ProtoMessage() {}
 
 func (x *Report_Bound) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[73]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7157,7 +7286,7 @@ func (x *Report_Bound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Bound.ProtoReflect.Descriptor instead.
 func (*Report_Bound) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 3}
 }
 
 func (x *Report_Bound) GetKind() Report_Kind {
@@ -7232,7 +7361,7 @@ type Report_Expression struct {
 
 func (x *Report_Expression) Reset() {
 	*x = Report_Expression{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[74]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7244,7 +7373,7 @@ func (x *Report_Expression) String() string {
 func (*Report_Expression) ProtoMessage() {}
 
 func (x *Report_Expression) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[74]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7257,7 +7386,7 @@ func (x *Report_Expression) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Expression.ProtoReflect.Descriptor instead.
 func (*Report_Expression) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 4}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 4}
 }
 
 func (x *Report_Expression) GetFile() string {
@@ -7306,7 +7435,7 @@ type Report_Example struct {
 
 func (x *Report_Example) Reset() {
 	*x = Report_Example{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[75]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7318,7 +7447,7 @@ func (x *Report_Example) String() string {
 func (*Report_Example) ProtoMessage() {}
 
 func (x *Report_Example) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[75]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7331,7 +7460,7 @@ func (x *Report_Example) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Example.ProtoReflect.Descriptor instead.
 func (*Report_Example) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 5}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 5}
 }
 
 func (x *Report_Example) GetMethod() string {
@@ -7443,14 +7572,17 @@ type Report_Difference struct {
 	GroupId string `protobuf:"bytes,18,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
 	// Output only. The acceptance of the group, which is among `acceptances`; empty
 	// if nobody has accepted it. Whether it is in force is in its `state`.
-	Acceptance    string `protobuf:"bytes,19,opt,name=acceptance,proto3" json:"acceptance,omitempty"`
+	Acceptance string `protobuf:"bytes,19,opt,name=acceptance,proto3" json:"acceptance,omitempty"`
+	// Output only. The expectation that covers the requests: its `number` among
+	// `expectations`; 0 if none does.
+	Expectation   int32 `protobuf:"varint,20,opt,name=expectation,proto3" json:"expectation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report_Difference) Reset() {
 	*x = Report_Difference{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[76]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7462,7 +7594,7 @@ func (x *Report_Difference) String() string {
 func (*Report_Difference) ProtoMessage() {}
 
 func (x *Report_Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[76]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7475,7 +7607,7 @@ func (x *Report_Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Difference.ProtoReflect.Descriptor instead.
 func (*Report_Difference) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 6}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 6}
 }
 
 func (x *Report_Difference) GetKind() Report_Kind {
@@ -7611,6 +7743,98 @@ func (x *Report_Difference) GetAcceptance() string {
 	return ""
 }
 
+func (x *Report_Difference) GetExpectation() int32 {
+	if x != nil {
+		return x.Expectation
+	}
+	return 0
+}
+
+// What was seen of an expectation of the experiment.
+type Report_ExpectationSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. Its place in `expects`, from 1.
+	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Output only. What the author expects.
+	Expectation *Expectation `protobuf:"bytes,2,opt,name=expectation,proto3" json:"expectation,omitempty"`
+	// Output only. How many requests fit it, of those compared with the present live
+	// policy.
+	RequestCount int64 `protobuf:"varint,3,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	// Output only. About how many distinct callers there were, with all live policies
+	// that the content was compared with.
+	CallerCount int64 `protobuf:"varint,4,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
+	// Output only. Why it covers nothing: there are more callers than
+	// `max_caller_count`, or callers that are not known. Empty if it does.
+	ExceededReason string `protobuf:"bytes,5,opt,name=exceeded_reason,json=exceededReason,proto3" json:"exceeded_reason,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Report_ExpectationSummary) Reset() {
+	*x = Report_ExpectationSummary{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_ExpectationSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_ExpectationSummary) ProtoMessage() {}
+
+func (x *Report_ExpectationSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_ExpectationSummary.ProtoReflect.Descriptor instead.
+func (*Report_ExpectationSummary) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 7}
+}
+
+func (x *Report_ExpectationSummary) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Report_ExpectationSummary) GetExpectation() *Expectation {
+	if x != nil {
+		return x.Expectation
+	}
+	return nil
+}
+
+func (x *Report_ExpectationSummary) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+func (x *Report_ExpectationSummary) GetCallerCount() int64 {
+	if x != nil {
+		return x.CallerCount
+	}
+	return 0
+}
+
+func (x *Report_ExpectationSummary) GetExceededReason() string {
+	if x != nil {
+		return x.ExceededReason
+	}
+	return ""
+}
+
 // Comparisons that were not made.
 type Report_Drop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7626,7 +7850,7 @@ type Report_Drop struct {
 
 func (x *Report_Drop) Reset() {
 	*x = Report_Drop{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[77]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7638,7 +7862,7 @@ func (x *Report_Drop) String() string {
 func (*Report_Drop) ProtoMessage() {}
 
 func (x *Report_Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[77]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7651,7 +7875,7 @@ func (x *Report_Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Drop.ProtoReflect.Descriptor instead.
 func (*Report_Drop) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 7}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 8}
 }
 
 func (x *Report_Drop) GetReason() string {
@@ -7681,7 +7905,7 @@ type Report_KindCount struct {
 
 func (x *Report_KindCount) Reset() {
 	*x = Report_KindCount{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[78]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7693,7 +7917,7 @@ func (x *Report_KindCount) String() string {
 func (*Report_KindCount) ProtoMessage() {}
 
 func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[78]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7706,7 +7930,7 @@ func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_KindCount.ProtoReflect.Descriptor instead.
 func (*Report_KindCount) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 8}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 9}
 }
 
 func (x *Report_KindCount) GetKind() Report_Kind {
@@ -7736,7 +7960,7 @@ type Report_Point struct {
 
 func (x *Report_Point) Reset() {
 	*x = Report_Point{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[79]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7748,7 +7972,7 @@ func (x *Report_Point) String() string {
 func (*Report_Point) ProtoMessage() {}
 
 func (x *Report_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[79]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7761,7 +7985,7 @@ func (x *Report_Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Point.ProtoReflect.Descriptor instead.
 func (*Report_Point) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 10}
 }
 
 func (x *Report_Point) GetStartTime() *timestamppb.Timestamp {
@@ -7795,7 +8019,7 @@ type Report_LabelSummary struct {
 
 func (x *Report_LabelSummary) Reset() {
 	*x = Report_LabelSummary{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[80]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7807,7 +8031,7 @@ func (x *Report_LabelSummary) String() string {
 func (*Report_LabelSummary) ProtoMessage() {}
 
 func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[80]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7820,7 +8044,7 @@ func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_LabelSummary.ProtoReflect.Descriptor instead.
 func (*Report_LabelSummary) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 11}
 }
 
 func (x *Report_LabelSummary) GetLabel() string {
@@ -7868,7 +8092,7 @@ type Report_LabelValue struct {
 
 func (x *Report_LabelValue) Reset() {
 	*x = Report_LabelValue{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[81]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7880,7 +8104,7 @@ func (x *Report_LabelValue) String() string {
 func (*Report_LabelValue) ProtoMessage() {}
 
 func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[81]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7893,7 +8117,7 @@ func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_LabelValue.ProtoReflect.Descriptor instead.
 func (*Report_LabelValue) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 12}
 }
 
 func (x *Report_LabelValue) GetValue() string {
@@ -7966,7 +8190,7 @@ type Report_Item struct {
 
 func (x *Report_Item) Reset() {
 	*x = Report_Item{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[82]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7978,7 +8202,7 @@ func (x *Report_Item) String() string {
 func (*Report_Item) ProtoMessage() {}
 
 func (x *Report_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[82]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7991,7 +8215,7 @@ func (x *Report_Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Item.ProtoReflect.Descriptor instead.
 func (*Report_Item) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 13}
 }
 
 func (x *Report_Item) GetItemId() string {
@@ -8127,7 +8351,7 @@ type Report_TakenBackChange struct {
 
 func (x *Report_TakenBackChange) Reset() {
 	*x = Report_TakenBackChange{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[83]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8139,7 +8363,7 @@ func (x *Report_TakenBackChange) String() string {
 func (*Report_TakenBackChange) ProtoMessage() {}
 
 func (x *Report_TakenBackChange) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[83]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8152,7 +8376,7 @@ func (x *Report_TakenBackChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_TakenBackChange.ProtoReflect.Descriptor instead.
 func (*Report_TakenBackChange) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 14}
 }
 
 func (x *Report_TakenBackChange) GetState() Report_TakenBackChange_State {
@@ -8224,7 +8448,7 @@ type Report_Noise struct {
 
 func (x *Report_Noise) Reset() {
 	*x = Report_Noise{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[84]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8236,7 +8460,7 @@ func (x *Report_Noise) String() string {
 func (*Report_Noise) ProtoMessage() {}
 
 func (x *Report_Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[84]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8249,7 +8473,7 @@ func (x *Report_Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Noise.ProtoReflect.Descriptor instead.
 func (*Report_Noise) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 14}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 15}
 }
 
 func (x *Report_Noise) GetSampledCount() int64 {
@@ -8290,7 +8514,7 @@ type Report_ReplayedReport struct {
 
 func (x *Report_ReplayedReport) Reset() {
 	*x = Report_ReplayedReport{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[85]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8302,7 +8526,7 @@ func (x *Report_ReplayedReport) String() string {
 func (*Report_ReplayedReport) ProtoMessage() {}
 
 func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[85]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8315,7 +8539,7 @@ func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ReplayedReport.ProtoReflect.Descriptor instead.
 func (*Report_ReplayedReport) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 15}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 16}
 }
 
 func (x *Report_ReplayedReport) GetCounts() *Report_ReportCounts {
@@ -8386,7 +8610,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[86]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8398,7 +8622,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[86]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8411,7 +8635,7 @@ func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_RequirementResult.ProtoReflect.Descriptor instead.
 func (*Report_RequirementResult) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 16}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 17}
 }
 
 func (x *Report_RequirementResult) GetRequirement() string {
@@ -8481,7 +8705,7 @@ type PolicyRevision_Activation struct {
 
 func (x *PolicyRevision_Activation) Reset() {
 	*x = PolicyRevision_Activation{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[88]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8493,7 +8717,7 @@ func (x *PolicyRevision_Activation) String() string {
 func (*PolicyRevision_Activation) ProtoMessage() {}
 
 func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[88]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8506,7 +8730,7 @@ func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRevision_Activation.ProtoReflect.Descriptor instead.
 func (*PolicyRevision_Activation) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{5, 0}
 }
 
 func (x *PolicyRevision_Activation) GetVerb() string {
@@ -8584,7 +8808,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:o\xeaAl\n" +
-	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\xd9\a\n" +
+	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\x9a\b\n" +
 	"\x10PolicyExperiment\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x128\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x02R\x06policy\x12Z\n" +
@@ -8603,11 +8827,22 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x0epolicy_editors\x18\f \x03(\tB\x03\xe0A\x03R\rpolicyEditors\x12,\n" +
 	"\x0fcreator_display\x18\r \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\x12O\n" +
 	"\rbase_revision\x18\x0e \x01(\tB*\xe0A\x01\xfaA$\n" +
-	"\"understudy.internal/PolicyRevisionR\fbaseRevision\x1a>\n" +
+	"\"understudy.internal/PolicyRevisionR\fbaseRevision\x12?\n" +
+	"\aexpects\x18\x0f \x03(\v2 .understudy.admin.v1.ExpectationB\x03\xe0A\x01R\aexpects\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\x8bL\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xd0\x02\n" +
+	"\vExpectation\x129\n" +
+	"\x04kind\x18\x01 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x02R\x04kind\x12\x1b\n" +
+	"\x06method\x18\x02 \x01(\tB\x03\xe0A\x01R\x06method\x12\x17\n" +
+	"\x04path\x18\x03 \x01(\tB\x03\xe0A\x02R\x04path\x12I\n" +
+	"\x06labels\x18\x04 \x03(\v2,.understudy.admin.v1.Expectation.LabelsEntryB\x03\xe0A\x01R\x06labels\x12-\n" +
+	"\x10max_caller_count\x18\x05 \x01(\x03B\x03\xe0A\x01R\x0emaxCallerCount\x12\x1b\n" +
+	"\x06reason\x18\x06 \x01(\tB\x03\xe0A\x02R\x06reason\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe7O\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -8672,7 +8907,9 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\"understudy.internal/PolicyRevisionR\fbaseRevision\x122\n" +
 	"\x10taken_back_count\x18: \x01(\x03B\x03\xe0A\x03H\x01R\x0etakenBackCount\x88\x01\x01\x12^\n" +
 	"\x12taken_back_changes\x18; \x03(\v2+.understudy.admin.v1.Report.TakenBackChangeB\x03\xe0A\x03R\x10takenBackChanges\x12`\n" +
-	"\x11policy_activation\x18< \x01(\v2..understudy.admin.v1.PolicyRevision.ActivationB\x03\xe0A\x03R\x10policyActivation\x1a\x80\x02\n" +
+	"\x11policy_activation\x18< \x01(\v2..understudy.admin.v1.PolicyRevision.ActivationB\x03\xe0A\x03R\x10policyActivation\x12W\n" +
+	"\fexpectations\x18= \x03(\v2..understudy.admin.v1.Report.ExpectationSummaryB\x03\xe0A\x03R\fexpectations\x12]\n" +
+	"\x14expected_differences\x18> \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x13expectedDifferences\x1a\x80\x02\n" +
 	"\fResultCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x129\n" +
@@ -8735,7 +8972,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"decideTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\xea\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\x91\a\n" +
 	"\n" +
 	"Difference\x129\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x03R\x04kind\x12\x1b\n" +
@@ -8761,7 +8998,14 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"acceptance\x18\x13 \x01(\tB&\xe0A\x03\xfaA \n" +
 	"\x1eunderstudy.internal/AcceptanceR\n" +
-	"acceptance\x1aM\n" +
+	"acceptance\x12%\n" +
+	"\vexpectation\x18\x14 \x01(\x05B\x03\xe0A\x03R\vexpectation\x1a\xfa\x01\n" +
+	"\x12ExpectationSummary\x12\x1b\n" +
+	"\x06number\x18\x01 \x01(\x05B\x03\xe0A\x03R\x06number\x12G\n" +
+	"\vexpectation\x18\x02 \x01(\v2 .understudy.admin.v1.ExpectationB\x03\xe0A\x03R\vexpectation\x12(\n" +
+	"\rrequest_count\x18\x03 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12&\n" +
+	"\fcaller_count\x18\x04 \x01(\x03B\x03\xe0A\x03R\vcallerCount\x12,\n" +
+	"\x0fexceeded_reason\x18\x05 \x01(\tB\x03\xe0A\x03R\x0eexceededReason\x1aM\n" +
 	"\x04Drop\x12\x1b\n" +
 	"\x06reason\x18\x01 \x01(\tB\x03\xe0A\x03R\x06reason\x12(\n" +
 	"\rrequest_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\frequestCount\x1ap\n" +
@@ -9428,7 +9672,7 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(PolicyView)(0),                              // 0: understudy.admin.v1.PolicyView
 	(Report_Kind)(0),                             // 1: understudy.admin.v1.Report.Kind
@@ -9443,321 +9687,330 @@ var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(PolicyPreviewMetadata_State)(0),             // 10: understudy.admin.v1.PolicyPreviewMetadata.State
 	(*Policy)(nil),                               // 11: understudy.admin.v1.Policy
 	(*PolicyExperiment)(nil),                     // 12: understudy.admin.v1.PolicyExperiment
-	(*Report)(nil),                               // 13: understudy.admin.v1.Report
-	(*Acceptance)(nil),                           // 14: understudy.admin.v1.Acceptance
-	(*PolicyRevision)(nil),                       // 15: understudy.admin.v1.PolicyRevision
-	(*Config)(nil),                               // 16: understudy.admin.v1.Config
-	(*Node)(nil),                                 // 17: understudy.admin.v1.Node
-	(*GetPolicyRequest)(nil),                     // 18: understudy.admin.v1.GetPolicyRequest
-	(*ListPoliciesRequest)(nil),                  // 19: understudy.admin.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),                 // 20: understudy.admin.v1.ListPoliciesResponse
-	(*CreatePolicyRequest)(nil),                  // 21: understudy.admin.v1.CreatePolicyRequest
-	(*UpdatePolicyRequest)(nil),                  // 22: understudy.admin.v1.UpdatePolicyRequest
-	(*DeletePolicyRequest)(nil),                  // 23: understudy.admin.v1.DeletePolicyRequest
-	(*UndeletePolicyRequest)(nil),                // 24: understudy.admin.v1.UndeletePolicyRequest
-	(*RollbackPolicyRequest)(nil),                // 25: understudy.admin.v1.RollbackPolicyRequest
-	(*PromotePoliciesRequest)(nil),               // 26: understudy.admin.v1.PromotePoliciesRequest
-	(*PromotedPolicy)(nil),                       // 27: understudy.admin.v1.PromotedPolicy
-	(*PromotePoliciesResponse)(nil),              // 28: understudy.admin.v1.PromotePoliciesResponse
-	(*GetPolicyExperimentRequest)(nil),           // 29: understudy.admin.v1.GetPolicyExperimentRequest
-	(*ListPolicyExperimentsRequest)(nil),         // 30: understudy.admin.v1.ListPolicyExperimentsRequest
-	(*ListPolicyExperimentsResponse)(nil),        // 31: understudy.admin.v1.ListPolicyExperimentsResponse
-	(*CreatePolicyExperimentRequest)(nil),        // 32: understudy.admin.v1.CreatePolicyExperimentRequest
-	(*UpdatePolicyExperimentRequest)(nil),        // 33: understudy.admin.v1.UpdatePolicyExperimentRequest
-	(*DeletePolicyExperimentRequest)(nil),        // 34: understudy.admin.v1.DeletePolicyExperimentRequest
-	(*StartPreviewPolicyExperimentRequest)(nil),  // 35: understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	(*StopPreviewPolicyExperimentRequest)(nil),   // 36: understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	(*CommitPolicyExperimentRequest)(nil),        // 37: understudy.admin.v1.CommitPolicyExperimentRequest
-	(*GetReportRequest)(nil),                     // 38: understudy.admin.v1.GetReportRequest
-	(*GetAcceptanceRequest)(nil),                 // 39: understudy.admin.v1.GetAcceptanceRequest
-	(*ListAcceptancesRequest)(nil),               // 40: understudy.admin.v1.ListAcceptancesRequest
-	(*ListAcceptancesResponse)(nil),              // 41: understudy.admin.v1.ListAcceptancesResponse
-	(*CreateAcceptanceRequest)(nil),              // 42: understudy.admin.v1.CreateAcceptanceRequest
-	(*DeleteAcceptanceRequest)(nil),              // 43: understudy.admin.v1.DeleteAcceptanceRequest
-	(*GetPolicyRevisionRequest)(nil),             // 44: understudy.admin.v1.GetPolicyRevisionRequest
-	(*ListPolicyRevisionsRequest)(nil),           // 45: understudy.admin.v1.ListPolicyRevisionsRequest
-	(*ListPolicyRevisionsResponse)(nil),          // 46: understudy.admin.v1.ListPolicyRevisionsResponse
-	(*GetConfigRequest)(nil),                     // 47: understudy.admin.v1.GetConfigRequest
-	(*UpdateConfigRequest)(nil),                  // 48: understudy.admin.v1.UpdateConfigRequest
-	(*GetNodeRequest)(nil),                       // 49: understudy.admin.v1.GetNodeRequest
-	(*ListNodesRequest)(nil),                     // 50: understudy.admin.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),                    // 51: understudy.admin.v1.ListNodesResponse
-	(*PolicyRule)(nil),                           // 52: understudy.admin.v1.PolicyRule
-	(*RegoFilter)(nil),                           // 53: understudy.admin.v1.RegoFilter
-	(*MaximumReservationLengthFilter)(nil),       // 54: understudy.admin.v1.MaximumReservationLengthFilter
-	(*ExternalServiceFilter)(nil),                // 55: understudy.admin.v1.ExternalServiceFilter
-	(*CommitRequirements)(nil),                   // 56: understudy.admin.v1.CommitRequirements
-	(*PolicyPreviewMetadata)(nil),                // 57: understudy.admin.v1.PolicyPreviewMetadata
-	(*OperationMetadata)(nil),                    // 58: understudy.admin.v1.OperationMetadata
-	(*StartPreviewPolicyExperimentMetadata)(nil), // 59: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
-	(*StopPreviewPolicyExperimentMetadata)(nil),  // 60: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
-	(*CommitPolicyExperimentMetadata)(nil),       // 61: understudy.admin.v1.CommitPolicyExperimentMetadata
-	(*Dataset)(nil),                              // 62: understudy.admin.v1.Dataset
-	(*DatasetVersion)(nil),                       // 63: understudy.admin.v1.DatasetVersion
-	(*GetDatasetRequest)(nil),                    // 64: understudy.admin.v1.GetDatasetRequest
-	(*ListDatasetsRequest)(nil),                  // 65: understudy.admin.v1.ListDatasetsRequest
-	(*ListDatasetsResponse)(nil),                 // 66: understudy.admin.v1.ListDatasetsResponse
-	(*CreateDatasetRequest)(nil),                 // 67: understudy.admin.v1.CreateDatasetRequest
-	(*UpdateDatasetRequest)(nil),                 // 68: understudy.admin.v1.UpdateDatasetRequest
-	(*DeleteDatasetRequest)(nil),                 // 69: understudy.admin.v1.DeleteDatasetRequest
-	(*UndeleteDatasetRequest)(nil),               // 70: understudy.admin.v1.UndeleteDatasetRequest
-	(*UploadDatasetRequest)(nil),                 // 71: understudy.admin.v1.UploadDatasetRequest
-	(*PatchDatasetRequest)(nil),                  // 72: understudy.admin.v1.PatchDatasetRequest
-	(*DownloadDatasetRequest)(nil),               // 73: understudy.admin.v1.DownloadDatasetRequest
-	(*RollbackDatasetRequest)(nil),               // 74: understudy.admin.v1.RollbackDatasetRequest
-	(*GetDatasetVersionRequest)(nil),             // 75: understudy.admin.v1.GetDatasetVersionRequest
-	(*ListDatasetVersionsRequest)(nil),           // 76: understudy.admin.v1.ListDatasetVersionsRequest
-	(*ListDatasetVersionsResponse)(nil),          // 77: understudy.admin.v1.ListDatasetVersionsResponse
-	nil,                                          // 78: understudy.admin.v1.Policy.ModulesEntry
-	nil,                                          // 79: understudy.admin.v1.Policy.AnnotationsEntry
-	nil,                                          // 80: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	(*Report_ResultCounts)(nil),                  // 81: understudy.admin.v1.Report.ResultCounts
-	(*Report_ReportCounts)(nil),                  // 82: understudy.admin.v1.Report.ReportCounts
-	(*Report_EstimatedShare)(nil),                // 83: understudy.admin.v1.Report.EstimatedShare
-	(*Report_Bound)(nil),                         // 84: understudy.admin.v1.Report.Bound
-	(*Report_Expression)(nil),                    // 85: understudy.admin.v1.Report.Expression
-	(*Report_Example)(nil),                       // 86: understudy.admin.v1.Report.Example
-	(*Report_Difference)(nil),                    // 87: understudy.admin.v1.Report.Difference
-	(*Report_Drop)(nil),                          // 88: understudy.admin.v1.Report.Drop
-	(*Report_KindCount)(nil),                     // 89: understudy.admin.v1.Report.KindCount
-	(*Report_Point)(nil),                         // 90: understudy.admin.v1.Report.Point
-	(*Report_LabelSummary)(nil),                  // 91: understudy.admin.v1.Report.LabelSummary
-	(*Report_LabelValue)(nil),                    // 92: understudy.admin.v1.Report.LabelValue
-	(*Report_Item)(nil),                          // 93: understudy.admin.v1.Report.Item
-	(*Report_TakenBackChange)(nil),               // 94: understudy.admin.v1.Report.TakenBackChange
-	(*Report_Noise)(nil),                         // 95: understudy.admin.v1.Report.Noise
-	(*Report_ReplayedReport)(nil),                // 96: understudy.admin.v1.Report.ReplayedReport
-	(*Report_RequirementResult)(nil),             // 97: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 98: understudy.admin.v1.Report.Example.LabelsEntry
-	(*PolicyRevision_Activation)(nil),            // 99: understudy.admin.v1.PolicyRevision.Activation
-	nil,                                          // 100: understudy.admin.v1.Dataset.AnnotationsEntry
-	(*structpb.Struct)(nil),                      // 101: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 102: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 103: google.protobuf.Duration
-	(*status.Status)(nil),                        // 104: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 105: google.protobuf.FieldMask
-	(*httpbody.HttpBody)(nil),                    // 106: google.api.HttpBody
-	(*structpb.ListValue)(nil),                   // 107: google.protobuf.ListValue
-	(*longrunningpb.Operation)(nil),              // 108: google.longrunning.Operation
-	(*emptypb.Empty)(nil),                        // 109: google.protobuf.Empty
+	(*Expectation)(nil),                          // 13: understudy.admin.v1.Expectation
+	(*Report)(nil),                               // 14: understudy.admin.v1.Report
+	(*Acceptance)(nil),                           // 15: understudy.admin.v1.Acceptance
+	(*PolicyRevision)(nil),                       // 16: understudy.admin.v1.PolicyRevision
+	(*Config)(nil),                               // 17: understudy.admin.v1.Config
+	(*Node)(nil),                                 // 18: understudy.admin.v1.Node
+	(*GetPolicyRequest)(nil),                     // 19: understudy.admin.v1.GetPolicyRequest
+	(*ListPoliciesRequest)(nil),                  // 20: understudy.admin.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),                 // 21: understudy.admin.v1.ListPoliciesResponse
+	(*CreatePolicyRequest)(nil),                  // 22: understudy.admin.v1.CreatePolicyRequest
+	(*UpdatePolicyRequest)(nil),                  // 23: understudy.admin.v1.UpdatePolicyRequest
+	(*DeletePolicyRequest)(nil),                  // 24: understudy.admin.v1.DeletePolicyRequest
+	(*UndeletePolicyRequest)(nil),                // 25: understudy.admin.v1.UndeletePolicyRequest
+	(*RollbackPolicyRequest)(nil),                // 26: understudy.admin.v1.RollbackPolicyRequest
+	(*PromotePoliciesRequest)(nil),               // 27: understudy.admin.v1.PromotePoliciesRequest
+	(*PromotedPolicy)(nil),                       // 28: understudy.admin.v1.PromotedPolicy
+	(*PromotePoliciesResponse)(nil),              // 29: understudy.admin.v1.PromotePoliciesResponse
+	(*GetPolicyExperimentRequest)(nil),           // 30: understudy.admin.v1.GetPolicyExperimentRequest
+	(*ListPolicyExperimentsRequest)(nil),         // 31: understudy.admin.v1.ListPolicyExperimentsRequest
+	(*ListPolicyExperimentsResponse)(nil),        // 32: understudy.admin.v1.ListPolicyExperimentsResponse
+	(*CreatePolicyExperimentRequest)(nil),        // 33: understudy.admin.v1.CreatePolicyExperimentRequest
+	(*UpdatePolicyExperimentRequest)(nil),        // 34: understudy.admin.v1.UpdatePolicyExperimentRequest
+	(*DeletePolicyExperimentRequest)(nil),        // 35: understudy.admin.v1.DeletePolicyExperimentRequest
+	(*StartPreviewPolicyExperimentRequest)(nil),  // 36: understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	(*StopPreviewPolicyExperimentRequest)(nil),   // 37: understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	(*CommitPolicyExperimentRequest)(nil),        // 38: understudy.admin.v1.CommitPolicyExperimentRequest
+	(*GetReportRequest)(nil),                     // 39: understudy.admin.v1.GetReportRequest
+	(*GetAcceptanceRequest)(nil),                 // 40: understudy.admin.v1.GetAcceptanceRequest
+	(*ListAcceptancesRequest)(nil),               // 41: understudy.admin.v1.ListAcceptancesRequest
+	(*ListAcceptancesResponse)(nil),              // 42: understudy.admin.v1.ListAcceptancesResponse
+	(*CreateAcceptanceRequest)(nil),              // 43: understudy.admin.v1.CreateAcceptanceRequest
+	(*DeleteAcceptanceRequest)(nil),              // 44: understudy.admin.v1.DeleteAcceptanceRequest
+	(*GetPolicyRevisionRequest)(nil),             // 45: understudy.admin.v1.GetPolicyRevisionRequest
+	(*ListPolicyRevisionsRequest)(nil),           // 46: understudy.admin.v1.ListPolicyRevisionsRequest
+	(*ListPolicyRevisionsResponse)(nil),          // 47: understudy.admin.v1.ListPolicyRevisionsResponse
+	(*GetConfigRequest)(nil),                     // 48: understudy.admin.v1.GetConfigRequest
+	(*UpdateConfigRequest)(nil),                  // 49: understudy.admin.v1.UpdateConfigRequest
+	(*GetNodeRequest)(nil),                       // 50: understudy.admin.v1.GetNodeRequest
+	(*ListNodesRequest)(nil),                     // 51: understudy.admin.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),                    // 52: understudy.admin.v1.ListNodesResponse
+	(*PolicyRule)(nil),                           // 53: understudy.admin.v1.PolicyRule
+	(*RegoFilter)(nil),                           // 54: understudy.admin.v1.RegoFilter
+	(*MaximumReservationLengthFilter)(nil),       // 55: understudy.admin.v1.MaximumReservationLengthFilter
+	(*ExternalServiceFilter)(nil),                // 56: understudy.admin.v1.ExternalServiceFilter
+	(*CommitRequirements)(nil),                   // 57: understudy.admin.v1.CommitRequirements
+	(*PolicyPreviewMetadata)(nil),                // 58: understudy.admin.v1.PolicyPreviewMetadata
+	(*OperationMetadata)(nil),                    // 59: understudy.admin.v1.OperationMetadata
+	(*StartPreviewPolicyExperimentMetadata)(nil), // 60: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
+	(*StopPreviewPolicyExperimentMetadata)(nil),  // 61: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
+	(*CommitPolicyExperimentMetadata)(nil),       // 62: understudy.admin.v1.CommitPolicyExperimentMetadata
+	(*Dataset)(nil),                              // 63: understudy.admin.v1.Dataset
+	(*DatasetVersion)(nil),                       // 64: understudy.admin.v1.DatasetVersion
+	(*GetDatasetRequest)(nil),                    // 65: understudy.admin.v1.GetDatasetRequest
+	(*ListDatasetsRequest)(nil),                  // 66: understudy.admin.v1.ListDatasetsRequest
+	(*ListDatasetsResponse)(nil),                 // 67: understudy.admin.v1.ListDatasetsResponse
+	(*CreateDatasetRequest)(nil),                 // 68: understudy.admin.v1.CreateDatasetRequest
+	(*UpdateDatasetRequest)(nil),                 // 69: understudy.admin.v1.UpdateDatasetRequest
+	(*DeleteDatasetRequest)(nil),                 // 70: understudy.admin.v1.DeleteDatasetRequest
+	(*UndeleteDatasetRequest)(nil),               // 71: understudy.admin.v1.UndeleteDatasetRequest
+	(*UploadDatasetRequest)(nil),                 // 72: understudy.admin.v1.UploadDatasetRequest
+	(*PatchDatasetRequest)(nil),                  // 73: understudy.admin.v1.PatchDatasetRequest
+	(*DownloadDatasetRequest)(nil),               // 74: understudy.admin.v1.DownloadDatasetRequest
+	(*RollbackDatasetRequest)(nil),               // 75: understudy.admin.v1.RollbackDatasetRequest
+	(*GetDatasetVersionRequest)(nil),             // 76: understudy.admin.v1.GetDatasetVersionRequest
+	(*ListDatasetVersionsRequest)(nil),           // 77: understudy.admin.v1.ListDatasetVersionsRequest
+	(*ListDatasetVersionsResponse)(nil),          // 78: understudy.admin.v1.ListDatasetVersionsResponse
+	nil,                                          // 79: understudy.admin.v1.Policy.ModulesEntry
+	nil,                                          // 80: understudy.admin.v1.Policy.AnnotationsEntry
+	nil,                                          // 81: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	nil,                                          // 82: understudy.admin.v1.Expectation.LabelsEntry
+	(*Report_ResultCounts)(nil),                  // 83: understudy.admin.v1.Report.ResultCounts
+	(*Report_ReportCounts)(nil),                  // 84: understudy.admin.v1.Report.ReportCounts
+	(*Report_EstimatedShare)(nil),                // 85: understudy.admin.v1.Report.EstimatedShare
+	(*Report_Bound)(nil),                         // 86: understudy.admin.v1.Report.Bound
+	(*Report_Expression)(nil),                    // 87: understudy.admin.v1.Report.Expression
+	(*Report_Example)(nil),                       // 88: understudy.admin.v1.Report.Example
+	(*Report_Difference)(nil),                    // 89: understudy.admin.v1.Report.Difference
+	(*Report_ExpectationSummary)(nil),            // 90: understudy.admin.v1.Report.ExpectationSummary
+	(*Report_Drop)(nil),                          // 91: understudy.admin.v1.Report.Drop
+	(*Report_KindCount)(nil),                     // 92: understudy.admin.v1.Report.KindCount
+	(*Report_Point)(nil),                         // 93: understudy.admin.v1.Report.Point
+	(*Report_LabelSummary)(nil),                  // 94: understudy.admin.v1.Report.LabelSummary
+	(*Report_LabelValue)(nil),                    // 95: understudy.admin.v1.Report.LabelValue
+	(*Report_Item)(nil),                          // 96: understudy.admin.v1.Report.Item
+	(*Report_TakenBackChange)(nil),               // 97: understudy.admin.v1.Report.TakenBackChange
+	(*Report_Noise)(nil),                         // 98: understudy.admin.v1.Report.Noise
+	(*Report_ReplayedReport)(nil),                // 99: understudy.admin.v1.Report.ReplayedReport
+	(*Report_RequirementResult)(nil),             // 100: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 101: understudy.admin.v1.Report.Example.LabelsEntry
+	(*PolicyRevision_Activation)(nil),            // 102: understudy.admin.v1.PolicyRevision.Activation
+	nil,                                          // 103: understudy.admin.v1.Dataset.AnnotationsEntry
+	(*structpb.Struct)(nil),                      // 104: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 105: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 106: google.protobuf.Duration
+	(*status.Status)(nil),                        // 107: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 108: google.protobuf.FieldMask
+	(*httpbody.HttpBody)(nil),                    // 109: google.api.HttpBody
+	(*structpb.ListValue)(nil),                   // 110: google.protobuf.ListValue
+	(*longrunningpb.Operation)(nil),              // 111: google.longrunning.Operation
+	(*emptypb.Empty)(nil),                        // 112: google.protobuf.Empty
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
-	52,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
-	78,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	101, // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
-	79,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	102, // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	102, // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	102, // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	102, // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	53,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
+	79,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
+	104, // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	80,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
+	105, // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	105, // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	105, // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	105, // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
 	11,  // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
-	57,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
-	80,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	102, // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	102, // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	102, // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	102, // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	87,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	103, // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
-	82,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	103, // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
-	88,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
-	89,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	90,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
-	91,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
-	95,  // 23: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	103, // 24: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	97,  // 25: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	96,  // 26: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
-	81,  // 27: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
-	81,  // 28: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
-	82,  // 29: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	82,  // 30: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	89,  // 31: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
-	83,  // 32: understudy.admin.v1.Report.estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
-	83,  // 33: understudy.admin.v1.Report.all_pairs_estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
-	14,  // 34: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
-	93,  // 35: understudy.admin.v1.Report.items:type_name -> understudy.admin.v1.Report.Item
-	84,  // 36: understudy.admin.v1.Report.bounds:type_name -> understudy.admin.v1.Report.Bound
-	84,  // 37: understudy.admin.v1.Report.all_pairs_bounds:type_name -> understudy.admin.v1.Report.Bound
-	94,  // 38: understudy.admin.v1.Report.taken_back_changes:type_name -> understudy.admin.v1.Report.TakenBackChange
-	99,  // 39: understudy.admin.v1.Report.policy_activation:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	87,  // 40: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
-	93,  // 41: understudy.admin.v1.Acceptance.item:type_name -> understudy.admin.v1.Report.Item
-	102, // 42: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
-	8,   // 43: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
-	11,  // 44: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	102, // 45: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	99,  // 46: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	13,  // 47: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
-	102, // 48: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	56,  // 49: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	102, // 50: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	102, // 51: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	104, // 52: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	0,   // 53: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
-	11,  // 54: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	11,  // 55: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	11,  // 56: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	105, // 57: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	27,  // 58: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
-	11,  // 59: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	0,   // 60: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	12,  // 61: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	12,  // 62: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	12,  // 63: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	105, // 64: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	56,  // 65: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	56,  // 66: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	14,  // 67: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
-	14,  // 68: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
-	0,   // 69: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	15,  // 70: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	16,  // 71: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	105, // 72: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	17,  // 73: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	53,  // 74: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	54,  // 75: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	55,  // 76: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	103, // 77: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	103, // 78: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	9,   // 79: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	10,  // 80: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	102, // 81: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	102, // 82: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	102, // 83: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	102, // 84: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	58,  // 85: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	58,  // 86: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	58,  // 87: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	13,  // 88: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	100, // 89: understudy.admin.v1.Dataset.annotations:type_name -> understudy.admin.v1.Dataset.AnnotationsEntry
-	102, // 90: understudy.admin.v1.Dataset.version_create_time:type_name -> google.protobuf.Timestamp
-	102, // 91: understudy.admin.v1.Dataset.create_time:type_name -> google.protobuf.Timestamp
-	102, // 92: understudy.admin.v1.Dataset.update_time:type_name -> google.protobuf.Timestamp
-	102, // 93: understudy.admin.v1.Dataset.delete_time:type_name -> google.protobuf.Timestamp
-	102, // 94: understudy.admin.v1.Dataset.purge_time:type_name -> google.protobuf.Timestamp
-	102, // 95: understudy.admin.v1.DatasetVersion.create_time:type_name -> google.protobuf.Timestamp
-	62,  // 96: understudy.admin.v1.ListDatasetsResponse.datasets:type_name -> understudy.admin.v1.Dataset
-	62,  // 97: understudy.admin.v1.CreateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
-	62,  // 98: understudy.admin.v1.UpdateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
-	105, // 99: understudy.admin.v1.UpdateDatasetRequest.update_mask:type_name -> google.protobuf.FieldMask
-	106, // 100: understudy.admin.v1.UploadDatasetRequest.content:type_name -> google.api.HttpBody
-	107, // 101: understudy.admin.v1.PatchDatasetRequest.patch:type_name -> google.protobuf.ListValue
-	63,  // 102: understudy.admin.v1.ListDatasetVersionsResponse.dataset_versions:type_name -> understudy.admin.v1.DatasetVersion
-	81,  // 103: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
-	81,  // 104: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
-	1,   // 105: understudy.admin.v1.Report.EstimatedShare.kind:type_name -> understudy.admin.v1.Report.Kind
-	1,   // 106: understudy.admin.v1.Report.Bound.kind:type_name -> understudy.admin.v1.Report.Kind
-	2,   // 107: understudy.admin.v1.Report.Bound.unit:type_name -> understudy.admin.v1.Report.Bound.Unit
-	98,  // 108: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	102, // 109: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	1,   // 110: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	86,  // 111: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	102, // 112: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	102, // 113: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	85,  // 114: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	1,   // 115: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	102, // 116: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	82,  // 117: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	1,   // 118: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	92,  // 119: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	3,   // 120: understudy.admin.v1.Report.Item.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
-	4,   // 121: understudy.admin.v1.Report.Item.side:type_name -> understudy.admin.v1.Report.Item.Side
-	5,   // 122: understudy.admin.v1.Report.Item.state:type_name -> understudy.admin.v1.Report.Item.State
-	6,   // 123: understudy.admin.v1.Report.TakenBackChange.state:type_name -> understudy.admin.v1.Report.TakenBackChange.State
-	3,   // 124: understudy.admin.v1.Report.TakenBackChange.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
-	82,  // 125: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	87,  // 126: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
-	89,  // 127: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	88,  // 128: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
-	102, // 129: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
-	102, // 130: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
-	7,   // 131: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	102, // 132: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
-	18,  // 133: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	19,  // 134: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	21,  // 135: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	22,  // 136: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	23,  // 137: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	24,  // 138: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	25,  // 139: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	26,  // 140: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	29,  // 141: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	30,  // 142: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	32,  // 143: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	33,  // 144: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	34,  // 145: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	35,  // 146: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	36,  // 147: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	37,  // 148: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	38,  // 149: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	39,  // 150: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
-	40,  // 151: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
-	42,  // 152: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
-	43,  // 153: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
-	44,  // 154: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	45,  // 155: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	47,  // 156: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	48,  // 157: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	49,  // 158: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	50,  // 159: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	64,  // 160: understudy.admin.v1.Datasets.GetDataset:input_type -> understudy.admin.v1.GetDatasetRequest
-	65,  // 161: understudy.admin.v1.Datasets.ListDatasets:input_type -> understudy.admin.v1.ListDatasetsRequest
-	67,  // 162: understudy.admin.v1.Datasets.CreateDataset:input_type -> understudy.admin.v1.CreateDatasetRequest
-	68,  // 163: understudy.admin.v1.Datasets.UpdateDataset:input_type -> understudy.admin.v1.UpdateDatasetRequest
-	69,  // 164: understudy.admin.v1.Datasets.DeleteDataset:input_type -> understudy.admin.v1.DeleteDatasetRequest
-	70,  // 165: understudy.admin.v1.Datasets.UndeleteDataset:input_type -> understudy.admin.v1.UndeleteDatasetRequest
-	71,  // 166: understudy.admin.v1.Datasets.UploadDataset:input_type -> understudy.admin.v1.UploadDatasetRequest
-	72,  // 167: understudy.admin.v1.Datasets.PatchDataset:input_type -> understudy.admin.v1.PatchDatasetRequest
-	73,  // 168: understudy.admin.v1.Datasets.DownloadDataset:input_type -> understudy.admin.v1.DownloadDatasetRequest
-	74,  // 169: understudy.admin.v1.Datasets.RollbackDataset:input_type -> understudy.admin.v1.RollbackDatasetRequest
-	75,  // 170: understudy.admin.v1.Datasets.GetDatasetVersion:input_type -> understudy.admin.v1.GetDatasetVersionRequest
-	76,  // 171: understudy.admin.v1.Datasets.ListDatasetVersions:input_type -> understudy.admin.v1.ListDatasetVersionsRequest
-	11,  // 172: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	20,  // 173: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	108, // 174: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	108, // 175: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	108, // 176: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	108, // 177: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	108, // 178: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	108, // 179: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	12,  // 180: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	31,  // 181: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	108, // 182: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	108, // 183: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	108, // 184: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	108, // 185: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	108, // 186: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	108, // 187: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	13,  // 188: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	14,  // 189: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
-	41,  // 190: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
-	14,  // 191: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
-	109, // 192: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
-	15,  // 193: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	46,  // 194: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	16,  // 195: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	16,  // 196: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	17,  // 197: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	51,  // 198: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	62,  // 199: understudy.admin.v1.Datasets.GetDataset:output_type -> understudy.admin.v1.Dataset
-	66,  // 200: understudy.admin.v1.Datasets.ListDatasets:output_type -> understudy.admin.v1.ListDatasetsResponse
-	108, // 201: understudy.admin.v1.Datasets.CreateDataset:output_type -> google.longrunning.Operation
-	108, // 202: understudy.admin.v1.Datasets.UpdateDataset:output_type -> google.longrunning.Operation
-	108, // 203: understudy.admin.v1.Datasets.DeleteDataset:output_type -> google.longrunning.Operation
-	108, // 204: understudy.admin.v1.Datasets.UndeleteDataset:output_type -> google.longrunning.Operation
-	108, // 205: understudy.admin.v1.Datasets.UploadDataset:output_type -> google.longrunning.Operation
-	108, // 206: understudy.admin.v1.Datasets.PatchDataset:output_type -> google.longrunning.Operation
-	106, // 207: understudy.admin.v1.Datasets.DownloadDataset:output_type -> google.api.HttpBody
-	108, // 208: understudy.admin.v1.Datasets.RollbackDataset:output_type -> google.longrunning.Operation
-	63,  // 209: understudy.admin.v1.Datasets.GetDatasetVersion:output_type -> understudy.admin.v1.DatasetVersion
-	77,  // 210: understudy.admin.v1.Datasets.ListDatasetVersions:output_type -> understudy.admin.v1.ListDatasetVersionsResponse
-	172, // [172:211] is the sub-list for method output_type
-	133, // [133:172] is the sub-list for method input_type
-	133, // [133:133] is the sub-list for extension type_name
-	133, // [133:133] is the sub-list for extension extendee
-	0,   // [0:133] is the sub-list for field type_name
+	58,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
+	81,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	105, // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	105, // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	13,  // 13: understudy.admin.v1.PolicyExperiment.expects:type_name -> understudy.admin.v1.Expectation
+	1,   // 14: understudy.admin.v1.Expectation.kind:type_name -> understudy.admin.v1.Report.Kind
+	82,  // 15: understudy.admin.v1.Expectation.labels:type_name -> understudy.admin.v1.Expectation.LabelsEntry
+	105, // 16: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	105, // 17: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	89,  // 18: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	106, // 19: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	84,  // 20: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
+	106, // 21: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	91,  // 22: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
+	92,  // 23: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	93,  // 24: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
+	94,  // 25: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
+	98,  // 26: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
+	106, // 27: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	100, // 28: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	99,  // 29: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
+	83,  // 30: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
+	83,  // 31: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
+	84,  // 32: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	84,  // 33: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	92,  // 34: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
+	85,  // 35: understudy.admin.v1.Report.estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
+	85,  // 36: understudy.admin.v1.Report.all_pairs_estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
+	15,  // 37: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
+	96,  // 38: understudy.admin.v1.Report.items:type_name -> understudy.admin.v1.Report.Item
+	86,  // 39: understudy.admin.v1.Report.bounds:type_name -> understudy.admin.v1.Report.Bound
+	86,  // 40: understudy.admin.v1.Report.all_pairs_bounds:type_name -> understudy.admin.v1.Report.Bound
+	97,  // 41: understudy.admin.v1.Report.taken_back_changes:type_name -> understudy.admin.v1.Report.TakenBackChange
+	102, // 42: understudy.admin.v1.Report.policy_activation:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	90,  // 43: understudy.admin.v1.Report.expectations:type_name -> understudy.admin.v1.Report.ExpectationSummary
+	92,  // 44: understudy.admin.v1.Report.expected_differences:type_name -> understudy.admin.v1.Report.KindCount
+	89,  // 45: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
+	96,  // 46: understudy.admin.v1.Acceptance.item:type_name -> understudy.admin.v1.Report.Item
+	105, // 47: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
+	8,   // 48: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
+	11,  // 49: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	105, // 50: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	102, // 51: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	14,  // 52: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
+	105, // 53: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	57,  // 54: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	105, // 55: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	105, // 56: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	107, // 57: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	0,   // 58: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
+	11,  // 59: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	11,  // 60: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	11,  // 61: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	108, // 62: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	28,  // 63: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
+	11,  // 64: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	0,   // 65: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	12,  // 66: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	12,  // 67: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	12,  // 68: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	108, // 69: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	57,  // 70: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	57,  // 71: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	15,  // 72: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
+	15,  // 73: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
+	0,   // 74: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	16,  // 75: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	17,  // 76: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	108, // 77: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	18,  // 78: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	54,  // 79: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	55,  // 80: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	56,  // 81: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	106, // 82: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	106, // 83: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	9,   // 84: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	10,  // 85: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	105, // 86: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	105, // 87: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	105, // 88: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	105, // 89: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	59,  // 90: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	59,  // 91: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	59,  // 92: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	14,  // 93: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	103, // 94: understudy.admin.v1.Dataset.annotations:type_name -> understudy.admin.v1.Dataset.AnnotationsEntry
+	105, // 95: understudy.admin.v1.Dataset.version_create_time:type_name -> google.protobuf.Timestamp
+	105, // 96: understudy.admin.v1.Dataset.create_time:type_name -> google.protobuf.Timestamp
+	105, // 97: understudy.admin.v1.Dataset.update_time:type_name -> google.protobuf.Timestamp
+	105, // 98: understudy.admin.v1.Dataset.delete_time:type_name -> google.protobuf.Timestamp
+	105, // 99: understudy.admin.v1.Dataset.purge_time:type_name -> google.protobuf.Timestamp
+	105, // 100: understudy.admin.v1.DatasetVersion.create_time:type_name -> google.protobuf.Timestamp
+	63,  // 101: understudy.admin.v1.ListDatasetsResponse.datasets:type_name -> understudy.admin.v1.Dataset
+	63,  // 102: understudy.admin.v1.CreateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
+	63,  // 103: understudy.admin.v1.UpdateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
+	108, // 104: understudy.admin.v1.UpdateDatasetRequest.update_mask:type_name -> google.protobuf.FieldMask
+	109, // 105: understudy.admin.v1.UploadDatasetRequest.content:type_name -> google.api.HttpBody
+	110, // 106: understudy.admin.v1.PatchDatasetRequest.patch:type_name -> google.protobuf.ListValue
+	64,  // 107: understudy.admin.v1.ListDatasetVersionsResponse.dataset_versions:type_name -> understudy.admin.v1.DatasetVersion
+	83,  // 108: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
+	83,  // 109: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
+	1,   // 110: understudy.admin.v1.Report.EstimatedShare.kind:type_name -> understudy.admin.v1.Report.Kind
+	1,   // 111: understudy.admin.v1.Report.Bound.kind:type_name -> understudy.admin.v1.Report.Kind
+	2,   // 112: understudy.admin.v1.Report.Bound.unit:type_name -> understudy.admin.v1.Report.Bound.Unit
+	101, // 113: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	105, // 114: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	1,   // 115: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	88,  // 116: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	105, // 117: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	105, // 118: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	87,  // 119: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	13,  // 120: understudy.admin.v1.Report.ExpectationSummary.expectation:type_name -> understudy.admin.v1.Expectation
+	1,   // 121: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	105, // 122: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	84,  // 123: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	1,   // 124: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	95,  // 125: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	3,   // 126: understudy.admin.v1.Report.Item.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
+	4,   // 127: understudy.admin.v1.Report.Item.side:type_name -> understudy.admin.v1.Report.Item.Side
+	5,   // 128: understudy.admin.v1.Report.Item.state:type_name -> understudy.admin.v1.Report.Item.State
+	6,   // 129: understudy.admin.v1.Report.TakenBackChange.state:type_name -> understudy.admin.v1.Report.TakenBackChange.State
+	3,   // 130: understudy.admin.v1.Report.TakenBackChange.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
+	84,  // 131: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	89,  // 132: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
+	92,  // 133: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	91,  // 134: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
+	105, // 135: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
+	105, // 136: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
+	7,   // 137: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	105, // 138: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
+	19,  // 139: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	20,  // 140: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	22,  // 141: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	23,  // 142: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	24,  // 143: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	25,  // 144: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	26,  // 145: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	27,  // 146: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	30,  // 147: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	31,  // 148: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	33,  // 149: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	34,  // 150: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	35,  // 151: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	36,  // 152: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	37,  // 153: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	38,  // 154: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	39,  // 155: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	40,  // 156: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
+	41,  // 157: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
+	43,  // 158: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
+	44,  // 159: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
+	45,  // 160: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	46,  // 161: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	48,  // 162: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	49,  // 163: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	50,  // 164: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	51,  // 165: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	65,  // 166: understudy.admin.v1.Datasets.GetDataset:input_type -> understudy.admin.v1.GetDatasetRequest
+	66,  // 167: understudy.admin.v1.Datasets.ListDatasets:input_type -> understudy.admin.v1.ListDatasetsRequest
+	68,  // 168: understudy.admin.v1.Datasets.CreateDataset:input_type -> understudy.admin.v1.CreateDatasetRequest
+	69,  // 169: understudy.admin.v1.Datasets.UpdateDataset:input_type -> understudy.admin.v1.UpdateDatasetRequest
+	70,  // 170: understudy.admin.v1.Datasets.DeleteDataset:input_type -> understudy.admin.v1.DeleteDatasetRequest
+	71,  // 171: understudy.admin.v1.Datasets.UndeleteDataset:input_type -> understudy.admin.v1.UndeleteDatasetRequest
+	72,  // 172: understudy.admin.v1.Datasets.UploadDataset:input_type -> understudy.admin.v1.UploadDatasetRequest
+	73,  // 173: understudy.admin.v1.Datasets.PatchDataset:input_type -> understudy.admin.v1.PatchDatasetRequest
+	74,  // 174: understudy.admin.v1.Datasets.DownloadDataset:input_type -> understudy.admin.v1.DownloadDatasetRequest
+	75,  // 175: understudy.admin.v1.Datasets.RollbackDataset:input_type -> understudy.admin.v1.RollbackDatasetRequest
+	76,  // 176: understudy.admin.v1.Datasets.GetDatasetVersion:input_type -> understudy.admin.v1.GetDatasetVersionRequest
+	77,  // 177: understudy.admin.v1.Datasets.ListDatasetVersions:input_type -> understudy.admin.v1.ListDatasetVersionsRequest
+	11,  // 178: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	21,  // 179: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	111, // 180: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	111, // 181: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	111, // 182: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	111, // 183: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	111, // 184: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	111, // 185: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	12,  // 186: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	32,  // 187: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	111, // 188: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	111, // 189: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	111, // 190: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	111, // 191: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	111, // 192: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	111, // 193: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	14,  // 194: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	15,  // 195: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
+	42,  // 196: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
+	15,  // 197: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
+	112, // 198: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
+	16,  // 199: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	47,  // 200: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	17,  // 201: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	17,  // 202: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	18,  // 203: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	52,  // 204: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	63,  // 205: understudy.admin.v1.Datasets.GetDataset:output_type -> understudy.admin.v1.Dataset
+	67,  // 206: understudy.admin.v1.Datasets.ListDatasets:output_type -> understudy.admin.v1.ListDatasetsResponse
+	111, // 207: understudy.admin.v1.Datasets.CreateDataset:output_type -> google.longrunning.Operation
+	111, // 208: understudy.admin.v1.Datasets.UpdateDataset:output_type -> google.longrunning.Operation
+	111, // 209: understudy.admin.v1.Datasets.DeleteDataset:output_type -> google.longrunning.Operation
+	111, // 210: understudy.admin.v1.Datasets.UndeleteDataset:output_type -> google.longrunning.Operation
+	111, // 211: understudy.admin.v1.Datasets.UploadDataset:output_type -> google.longrunning.Operation
+	111, // 212: understudy.admin.v1.Datasets.PatchDataset:output_type -> google.longrunning.Operation
+	109, // 213: understudy.admin.v1.Datasets.DownloadDataset:output_type -> google.api.HttpBody
+	111, // 214: understudy.admin.v1.Datasets.RollbackDataset:output_type -> google.longrunning.Operation
+	64,  // 215: understudy.admin.v1.Datasets.GetDatasetVersion:output_type -> understudy.admin.v1.DatasetVersion
+	78,  // 216: understudy.admin.v1.Datasets.ListDatasetVersions:output_type -> understudy.admin.v1.ListDatasetVersionsResponse
+	178, // [178:217] is the sub-list for method output_type
+	139, // [139:178] is the sub-list for method input_type
+	139, // [139:139] is the sub-list for extension type_name
+	139, // [139:139] is the sub-list for extension extendee
+	0,   // [0:139] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -9765,24 +10018,24 @@ func file_understudy_admin_v1_admin_proto_init() {
 	if File_understudy_admin_v1_admin_proto != nil {
 		return
 	}
-	file_understudy_admin_v1_admin_proto_msgTypes[2].OneofWrappers = []any{}
-	file_understudy_admin_v1_admin_proto_msgTypes[3].OneofWrappers = []any{
+	file_understudy_admin_v1_admin_proto_msgTypes[3].OneofWrappers = []any{}
+	file_understudy_admin_v1_admin_proto_msgTypes[4].OneofWrappers = []any{
 		(*Acceptance_GroupId)(nil),
 		(*Acceptance_ItemId)(nil),
 	}
-	file_understudy_admin_v1_admin_proto_msgTypes[41].OneofWrappers = []any{
+	file_understudy_admin_v1_admin_proto_msgTypes[42].OneofWrappers = []any{
 		(*PolicyRule_Rego)(nil),
 		(*PolicyRule_MaximumReservationLength)(nil),
 		(*PolicyRule_ExternalService)(nil),
 	}
-	file_understudy_admin_v1_admin_proto_msgTypes[45].OneofWrappers = []any{}
+	file_understudy_admin_v1_admin_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   90,
+			NumMessages:   93,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -107,6 +107,9 @@ type Comparison struct {
 	// Pattern is that of the request, by the Patterns of the tally.
 	Pattern *Pattern
 	Outcome *Outcome
+	// Expectation is the number of the one that covers the request, by the tally's
+	// [Tally.Expectations]; 0 if none does.
+	Expectation int32
 	// Weight is how many requests the comparison stands for: 1, or, if it was drawn by chance,
 	// the number that it was drawn from. Zero means 1.
 	Weight int64

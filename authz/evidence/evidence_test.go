@@ -49,7 +49,7 @@ func comparison(t *evidence.Tally, r request) evidence.Comparison {
 }
 
 func newTally() *evidence.Tally {
-	return evidence.NewTally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, evidence.NewPatterns())
+	return evidence.NewTally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, nil, evidence.NewPatterns())
 }
 
 // requests is the number of requests compared.

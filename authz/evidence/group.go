@@ -29,6 +29,8 @@ const (
 type groupID struct {
 	endpoint
 	outcomeKey
+	// expectation is the number of the one that covers them; 0 if none does.
+	expectation int32
 }
 
 // endpoint is a method and a path pattern.
@@ -53,7 +55,7 @@ func (o *Outcome) key() outcomeKey {
 // group returns the ID of the group that a comparison is one of.
 func (c Comparison) group() groupID {
 	p := c.groupPattern()
-	return groupID{endpoint{p.Method(), p.Path()}, c.Outcome.key()}
+	return groupID{endpoint{p.Method(), p.Path()}, c.Outcome.key(), c.Expectation}
 }
 
 func idOf(g *evidencepb.Group) groupID {
@@ -63,6 +65,7 @@ func idOf(g *evidencepb.Group) groupID {
 			kind: kind(g.GetKind()), policyStatus: g.GetPolicyStatus(), experimentStatus: g.GetExperimentStatus(),
 			rule: g.GetRule(), reason: g.GetReason(), changes: strings.Join(g.GetChanges(), "\n"),
 		},
+		g.GetExpectation(),
 	}
 }
 
@@ -75,6 +78,7 @@ func (a groupID) compare(b groupID) int {
 		cmp.Compare(a.kind, b.kind), a.endpoint.compare(b.endpoint),
 		cmp.Compare(a.rule, b.rule), cmp.Compare(a.reason, b.reason), cmp.Compare(a.policyStatus, b.policyStatus),
 		cmp.Compare(a.experimentStatus, b.experimentStatus), cmp.Compare(a.changes, b.changes),
+		cmp.Compare(a.expectation, b.expectation),
 	)
 }
 
@@ -84,8 +88,10 @@ type group struct {
 	count       int64
 	first, last int64
 	callers     callers
-	examples    []*evidencepb.Example
-	causes      []*evidencepb.Cause
+	// anonymous is how many of the requests have no caller that is known.
+	anonymous int64
+	examples  []*evidencepb.Example
+	causes    []*evidencepb.Cause
 }
 
 // request counts a request of a caller. It reports whether somebody should find out the causes: they are not
@@ -96,6 +102,8 @@ func (g *group) request(r *authz.Request, o *Outcome, by caller, at int64) (expl
 	g.first, g.last = earlier(g.first, at), max(g.last, at)
 	if by.known {
 		g.callers.add(by.hash)
+	} else {
+		g.anonymous++
 	}
 	example := g.exemplify(r, o, at)
 	return len(g.causes) == 0 && (example || g.count&(g.count-1) == 0)
@@ -184,7 +192,7 @@ func alikeExamples(a, b *evidencepb.Example) bool {
 // groupOf returns a group as evidence has it.
 func groupOf(m *evidencepb.Group) *group {
 	g := &group{
-		count: m.GetCount(), first: milliseconds(m.GetFirstTime()), last: milliseconds(m.GetLastTime()),
+		count: m.GetCount(), anonymous: m.GetUnknownCallers(), first: milliseconds(m.GetFirstTime()), last: milliseconds(m.GetLastTime()),
 		examples: slices.Clone(m.GetExamples()), causes: slices.Clone(m.GetCauses()),
 	}
 	g.callers.addStored(m.GetCallers())
@@ -194,6 +202,7 @@ func groupOf(m *evidencepb.Group) *group {
 // add adds another group of the same ID.
 func (g *group) add(from *group) {
 	g.count += from.count
+	g.anonymous += from.anonymous
 	g.first, g.last = earlier(g.first, from.first), max(g.last, from.last)
 	g.callers.addAll(from.callers)
 	g.addExamples(from.examples)
@@ -254,6 +263,9 @@ func (g *group) message(id groupID) *evidencepb.Group {
 		PolicyStatus: id.policyStatus, ExperimentStatus: id.experimentStatus,
 		Count: g.count, Callers: g.callers.stored(), FirstTime: timeMessage(g.first), LastTime: timeMessage(g.last),
 		Examples: slices.Clone(g.examples), Causes: slices.Clone(g.causes),
+	}
+	if id.expectation != 0 {
+		m.Expectation, m.UnknownCallers = id.expectation, g.anonymous
 	}
 	if id.changes != "" {
 		m.Changes = strings.Split(id.changes, "\n")

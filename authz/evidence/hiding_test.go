@@ -151,7 +151,7 @@ func TestAnyPathsInAnyOrder(t *testing.T) {
 		asked := int64(0)
 		for range 4 {
 			patterns := evidence.NewPatterns()
-			tally := evidence.NewTally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, patterns)
+			tally := evidence.NewTally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, nil, patterns)
 			for i := range 4000 {
 				one := randomRequest(r)
 				switch r.IntN(4) {

@@ -36,16 +36,16 @@ func NewLedger(started time.Time) *Ledger {
 	return &Ledger{patterns: make(map[string]*Patterns), started: started, clock: func() time.Time { return time.Now().Round(0) }}
 }
 
-// Tally returns a new tally of a content of an experiment. Its patterns are shared with the other experiments of the policy. It is not
-// published before Follow has it.
-func (l *Ledger) Tally(of Content) *Tally {
+// Tally returns a new tally of a content of an experiment, with what that expects. Its patterns are shared with the
+// other experiments of the policy. It is not published before Follow has it.
+func (l *Ledger) Tally(of Content, expects Expectations) *Tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	policy := string(authz.ResourceName(of.Experiment).Policy())
 	if l.patterns[policy] == nil {
 		l.patterns[policy] = NewPatterns()
 	}
-	t := NewTally(of, l.patterns[policy])
+	t := NewTally(of, expects, l.patterns[policy])
 	t.started, t.answered = l.started, l.clock()
 	return t
 }

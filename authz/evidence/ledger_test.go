@@ -126,7 +126,7 @@ func newCounting(t *testing.T, seed uint64) *counting {
 func (c *counting) start() {
 	c.ledger, c.dueAt, c.started = evidence.NewLedger(c.now), make(map[string]int64), c.now
 	c.ledger.SetClock(func() time.Time { return c.now })
-	c.tally = c.ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"})
+	c.tally = c.ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, nil)
 	c.follow()
 }
 
@@ -356,11 +356,11 @@ func TestATallyThatTheStoreTookForOver(t *testing.T) {
 func TestATallyThatIsOverIsPublishedOnceMore(t *testing.T) {
 	now, ledger := begun, evidence.NewLedger(begun)
 	ledger.SetClock(func() time.Time { return now })
-	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"})
+	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, nil)
 	if got := ledger.Due(time.Second); len(got) != 0 {
 		t.Fatalf("%d tallies are due before they are followed, want none", len(got))
 	}
-	next := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "changed"})
+	next := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "changed"}, nil)
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live"}})
 	count(tally, "live", request{path: "/", live: allowed, experiment: denied})
 	if !ledger.Fresh() {
@@ -407,7 +407,7 @@ func TestATallyThatIsOverIsPublishedOnceMore(t *testing.T) {
 func TestActiveTimeIsThatOfEachPair(t *testing.T) {
 	now, ledger := begun, evidence.NewLedger(begun)
 	ledger.SetClock(func() time.Time { return now })
-	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"})
+	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, nil)
 	for _, etag := range []string{"one", "two"} {
 		ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: etag}})
 		now = now.Add(30 * time.Second)
@@ -430,7 +430,7 @@ func TestActiveTimeIsThatOfEachPair(t *testing.T) {
 func TestWhatIsExaminedIsAsOfNow(t *testing.T) {
 	now, ledger := begun, evidence.NewLedger(begun)
 	ledger.SetClock(func() time.Time { return now })
-	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"})
+	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, nil)
 	pending, unexamined := int64(7), int64(2)
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live", Refresh: func(s *evidence.Sum) {
 		s.SetExamined("live", pending, unexamined)

@@ -167,7 +167,7 @@ func mergeRandomly(r *rand.Rand, of []*evidencepb.Evidence) *evidencepb.Evidence
 
 // TestEvidenceOfAnotherContentIsNotMerged has another etag.
 func TestEvidenceOfAnotherContentIsNotMerged(t *testing.T) {
-	one, other := newTally(), evidence.NewTally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "changed"}, evidence.NewPatterns())
+	one, other := newTally(), evidence.NewTally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "changed"}, nil, evidence.NewPatterns())
 	count(one, "live", request{path: "/", live: allowed, experiment: denied})
 	count(other, "live", request{path: "/", live: allowed, experiment: denied})
 	sum := &evidencepb.Evidence{}

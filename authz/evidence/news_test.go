@@ -12,7 +12,7 @@ import (
 // TestNewsOfATallyAreNotLost: the first comparison is fresh though the tally was published before it had any, and
 // what is new while a publication is made is told with the next one.
 func TestNewsOfATallyAreNotLost(t *testing.T) {
-	tally := evidence.NewTally(evidence.Content{Experiment: "policies/web/experiments/next", UID: "uid", Etag: "2"}, evidence.NewPatterns())
+	tally := evidence.NewTally(evidence.Content{Experiment: "policies/web/experiments/next", UID: "uid", Etag: "2"}, nil, evidence.NewPatterns())
 	during := func(*evidence.Sum) {}
 	ledger := evidence.NewLedger(time.Now())
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "1", Refresh: func(s *evidence.Sum) { during(s) }}})

@@ -110,7 +110,7 @@ func TestAReplayIsPublishedAtOnce(t *testing.T) {
 			ledger.Published(e.Tally, e.Serial)
 		}
 	}
-	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"})
+	tally := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, nil)
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live"}})
 	count(tally, "live", request{method: "GET", path: "/live", live: allowed, experiment: denied})
 	publish()

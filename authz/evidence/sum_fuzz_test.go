@@ -12,7 +12,7 @@ import (
 
 // FuzzRecord: bytes that are no evidence are an error, or evidence that can be added, and no panic.
 func FuzzRecord(f *testing.F) {
-	tally := NewTally(Content{Experiment: "e", UID: "uid", Etag: "etag"}, NewPatterns())
+	tally := NewTally(Content{Experiment: "e", UID: "uid", Etag: "etag"}, nil, NewPatterns())
 	r := &authz.Request{Method: "GET", Path: "/orders/7", Principal: "eve", Time: time.Unix(1_700_000_000, 0)}
 	for _, d := range []authz.Difference{authz.Unchanged, authz.NewlyAllowed, authz.ResponseChanged} {
 		live, experiment := authz.Decision{Effect: authz.Deny, Reason: "no"}, authz.Decision{Effect: authz.Allow}

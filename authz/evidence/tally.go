@@ -17,6 +17,7 @@ import (
 type Tally struct {
 	content  Content
 	patterns *Patterns
+	expects  Expectations
 	// started is when the process did.
 	started time.Time
 
@@ -35,15 +36,19 @@ type Tally struct {
 	changed, replayEnded bool
 }
 
-// NewTally returns a tally of a content of an experiment. It is published by the [Ledger] that has it.
-func NewTally(of Content, patterns *Patterns) *Tally {
-	t := &Tally{content: of, patterns: patterns}
+// NewTally returns a tally of a content of an experiment, with what that expects. It is published by the [Ledger]
+// that has it.
+func NewTally(of Content, expects Expectations, patterns *Patterns) *Tally {
+	t := &Tally{content: of, expects: expects, patterns: patterns}
 	t.renew(time.Now())
 	return t
 }
 
 // Patterns are those that the patterns of comparisons come from.
 func (t *Tally) Patterns() *Patterns { return t.patterns }
+
+// Expectations are those of the content.
+func (t *Tally) Expectations() Expectations { return t.expects }
 
 // Content is what the tally counts the comparisons with.
 func (t *Tally) Content() Content { return t.content }

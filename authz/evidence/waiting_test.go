@@ -15,7 +15,7 @@ import (
 func TestWhatWaitsIsNotComparedYet(t *testing.T) {
 	now, ledger := begun, evidence.NewLedger(begun)
 	ledger.SetClock(func() time.Time { return now })
-	tally, s := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}), newStore(t, func() time.Time { return now })
+	tally, s := ledger.Tally(evidence.Content{Experiment: experiment, UID: "uid", Etag: "etag"}, nil), newStore(t, func() time.Time { return now })
 	waiting, standing := int64(3), int64(24)
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live", Refresh: func(s *evidence.Sum) { s.SetWaiting("live", waiting, standing) }}})
 	count(tally, "live", request{path: "/", live: allowed, experiment: denied})

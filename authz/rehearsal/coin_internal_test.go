@@ -154,7 +154,7 @@ func TestExperimentsAreComparedOnTheSameRequests(t *testing.T) {
 		testkit.Closed(t, "candidate is ready", candidate.Ready())
 		candidate.coin.halvings = halvings
 		e := NewExperiment(candidate, "2")
-		e.Evidence = evidence.NewTally(evidence.Content{Experiment: e.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())
+		e.Evidence = evidence.NewTally(evidence.Content{Experiment: e.Name, UID: "uid", Etag: "2"}, nil, evidence.NewPatterns())
 		experiments = append(experiments, e)
 	}
 	draw := uint64(0)

@@ -26,7 +26,9 @@ func (j *job) compared(t *evidence.Tally, c *comparison) evidence.Comparison {
 	if t.Patterns() != j.patterns {
 		p = t.Patterns().Of(evidence.Method(j.request.Method), j.request.Path)
 	}
-	return evidence.Comparison{Request: j.request, Pattern: p, Outcome: c.outcome, Weight: j.weight}
+	return evidence.Comparison{
+		Request: j.request, Pattern: p, Outcome: c.outcome, Weight: j.weight, Expectation: t.Expectations().Covering(j.request, c.outcome),
+	}
 }
 
 // count counts a comparison. Every one comes by here exactly once, recorded or not. The causes

@@ -23,7 +23,7 @@ import (
 // run has the shadow work until the test ends, with an experiment whose evidence is counted.
 func (r *rehearsed) run(t *testing.T) {
 	t.Helper()
-	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: "policies/web/experiments/next", UID: "uid", Etag: "2"}, evidence.NewPatterns())
+	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: "policies/web/experiments/next", UID: "uid", Etag: "2"}, nil, evidence.NewPatterns())
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); r.shadow.Run(ctx) }()
@@ -125,7 +125,7 @@ func TestAllExperimentsOfAPolicyHaveItsNoise(t *testing.T) {
 	c := r.comparing(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
 	for range 2 {
 		r.experiment = NewExperiment(r.experiment.Candidate, r.experiment.Etag)
-		r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())
+		r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, nil, evidence.NewPatterns())
 		c.job.experiments = append(c.job.experiments, r.experiment)
 	}
 	c.job.experiments = c.job.experiments[1:]
@@ -141,7 +141,7 @@ func TestAllExperimentsOfAPolicyHaveItsNoise(t *testing.T) {
 // TestADifferenceIsOfItsGroup, by which examinations tell its first requests from others.
 func TestADifferenceIsOfItsGroup(t *testing.T) {
 	r := rehearse(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`input.x == "b"`))
-	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())
+	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, nil, evidence.NewPatterns())
 	request := rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))
 	request.Method, request.Path = "GET", "/orders/1"
 	c := r.comparing(t, request)
@@ -166,7 +166,7 @@ func TestBytesAreExamined(t *testing.T) {
 				return rehearsaltest.Allowing(`input.attributes.request.http.method == "` + is + `"`)
 			}
 			r := rehearse(t, supervisortest.New(t), method("POST"), method("GET"))
-			r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())
+			r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, nil, evidence.NewPatterns())
 			request := newCrossing(t, r.shadow.config.Process, method("GET")).read(t, posting(t, content))
 			c := r.comparing(t, request)
 			if request.Sent == nil || c.job.decision.Effect != authz.Allow {

@@ -53,7 +53,7 @@ func TestEachRequestThatFindsTheQueueFullIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.experiment = NewExperiment(candidate, "3")
-	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "3"}, evidence.NewPatterns())
+	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "3"}, nil, evidence.NewPatterns())
 
 	held.Lock()
 	for range requests {

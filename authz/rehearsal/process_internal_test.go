@@ -48,7 +48,7 @@ func real(t testing.TB) (s *supervisor.Supervisor, last func() *process.Process)
 func TestExaminationsInAnotherProcess(t *testing.T) {
 	s, last := real(t)
 	r := rehearse(t, s, rehearsaltest.ItemsLive, rehearsaltest.ItemsCandidate)
-	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, evidence.NewPatterns())
+	r.experiment.Evidence = evidence.NewTally(evidence.Content{Experiment: r.experiment.Name, UID: "uid", Etag: "2"}, nil, evidence.NewPatterns())
 	for i, x := range []string{"a", "b"} {
 		c := r.comparing(t, rehearsaltest.Request(map[string]any{"x": x, "method": "GET"}, time.Unix(1_700_000_000, 0)))
 		r.examine(c, authz.Leaf{uint64(i), 1})

@@ -31,6 +31,7 @@ type counts struct {
 	*replay
 	out      Result
 	patterns *evidence.Patterns
+	expects  evidence.Expectations
 	sum      *evidence.Sum
 	skipped  map[string]int64
 	missing  map[missingKey]*lackingField
@@ -54,7 +55,7 @@ type lackingField struct {
 func newCounting(r *replay) *counts {
 	patterns := evidence.NewPatterns()
 	c := &counts{
-		replay: r, patterns: patterns, sum: evidence.NewSum(evidence.Content{Etag: r.CandidateEtag}, patterns), skipped: make(map[string]int64),
+		replay: r, patterns: patterns, expects: evidence.NewExpectations(r.Expects), sum: evidence.NewSum(evidence.Content{Etag: r.CandidateEtag}, patterns), skipped: make(map[string]int64),
 		missing: make(map[missingKey]*lackingField), drift: make(map[DriftGroup]*DriftGroup),
 		causes: make(map[groupKey][]*evidencepb.Cause), example: newExamples(),
 	}
@@ -101,7 +102,9 @@ func (c *counts) judgement(ctx context.Context, j *judgement) {
 		c.Compared(j.request)
 	}
 	pattern := c.patterns.Of(evidence.Method(j.request.Method), j.request.Path)
-	compared := evidence.Comparison{Request: j.request, Pattern: pattern, Outcome: j.outcome}
+	compared := evidence.Comparison{
+		Request: j.request, Pattern: pattern, Outcome: j.outcome, Expectation: c.expects.Covering(j.request, j.outcome),
+	}
 	explain := c.sum.Count(c.LiveEtag, compared)
 	if j.difference != authz.Unchanged {
 		by := evidence.Explaining(j.difference, j.live, j.candidate)

@@ -22,11 +22,9 @@ type File struct {
 type Options struct {
 	// Live and Candidate are the two policies.
 	Live, Candidate *adminpb.Policy
-	// LiveEtag and CandidateEtag name their contents in the evidence.
-	LiveEtag, CandidateEtag string
-	// LiveRevision is what a log calls the present content of the live policy: its etag, or
-	// the revision of a bundle. It is empty if that is not known.
-	LiveRevision string
+	// Expects are the differences that the candidate is meant to make.
+	Expects []*adminpb.Expectation
+	Versions
 	// Policy takes only entries that are about a policy of this name, of those that name one:
 	// a sidecar's log has the decisions of all its policies.
 	Policy string
@@ -49,6 +47,15 @@ type Options struct {
 	Compared func(*authz.Request)
 	// Examples has entries of the groups of differences kept.
 	Examples bool
+}
+
+// Versions name the contents of the two policies.
+type Versions struct {
+	// LiveEtag and CandidateEtag are their names in the evidence.
+	LiveEtag, CandidateEtag string
+	// LiveRevision is what a log calls the present content of the live policy: its etag, or
+	// the revision of a bundle. It is empty if that is not known.
+	LiveRevision string
 }
 
 // Strictness says which entries are refused.

@@ -366,7 +366,7 @@ func TestWithoutTime(t *testing.T) {
 
 // TestDrift compares what was decided with what the live policy decides now.
 func TestDrift(t *testing.T) {
-	got := run(t, replay.Options{Live: policyOf(ordersGET), Candidate: policyOf(ordersGET), LiveRevision: "r2", Files: files(
+	got := run(t, replay.Options{Live: policyOf(ordersGET), Candidate: policyOf(ordersGET), Versions: replay.Versions{LiveRevision: "r2"}, Files: files(
 		entryOf(t, 0, envoy("GET", "/orders", nil), true, nil),
 		entryOf(t, 1, envoy("GET", "/users", nil), true, nil),
 		entryOf(t, 2, envoy("GET", "/orders", nil), map[string]any{"allowed": true}, map[string]any{"bundles": map[string]any{"web": map[string]any{"revision": "r2"}}}),
@@ -429,7 +429,7 @@ func TestInterrupted(t *testing.T) {
 	line := entryOf(t, 0, envoy("GET", "/a", nil), true, nil) + "\n"
 	endless := replay.File{Name: "endless", Open: func() (io.ReadCloser, error) { return io.NopCloser(&repeating{line: line}), nil }}
 	got, err := replay.Run(ctx, replay.Options{
-		Live: policyOf(anyGET), Candidate: policyOf(anyGET), Files: []replay.File{endless}, Workers: 2, LiveEtag: "a", CandidateEtag: "b",
+		Live: policyOf(anyGET), Candidate: policyOf(anyGET), Files: []replay.File{endless}, Workers: 2, Versions: replay.Versions{LiveEtag: "a", CandidateEtag: "b"},
 		Progress: func(n int64) {
 			if n > 1000 {
 				cancel()

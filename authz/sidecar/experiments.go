@@ -119,7 +119,7 @@ func (s *Sidecar) tally(experiment *adminpb.PolicyExperiment, before *rehearsal.
 	if before != nil && before.Evidence.Content() == of {
 		return before.Evidence
 	}
-	return s.ledger.Tally(of)
+	return s.ledger.Tally(of, evidence.NewExpectations(experiment.Expects))
 }
 
 // active returns the experiments of a snapshot that are compared: those that have compiled.

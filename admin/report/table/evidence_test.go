@@ -54,7 +54,7 @@ func (r *row) replay(t *testing.T, requests []*request) *evidencepb.Evidence {
 	t.Helper()
 	log := logOf(t, requests)
 	result, err := replay.Run(t.Context(), replay.Options{
-		Live: r.live.message(t), Candidate: r.candidate.message(t), LiveEtag: liveEtag, CandidateEtag: candidateEtag, Strictness: replay.Strictness{Strict: true},
+		Live: r.live.message(t), Candidate: r.candidate.message(t), Versions: replay.Versions{LiveEtag: liveEtag, CandidateEtag: candidateEtag}, Strictness: replay.Strictness{Strict: true},
 		Files: []replay.File{{Name: "log", Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(log)), nil }}},
 	})
 	if err != nil {

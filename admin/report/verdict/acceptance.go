@@ -74,17 +74,24 @@ func LimitsOf(a *adminpb.Acceptance) string {
 	}
 }
 
-// ofThemAccepted says how many of the requests that differ were accepted: ", 3 of them accepted".
-// It is empty if none were.
+// leftOut says how many of the requests that differ were accepted, and how many are expected: ", 3 of them
+// accepted, 2 expected". It is empty if there are neither.
 //
-// Accepted differences stay in the counts that one reads; requirements leave them out.
-func ofThemAccepted(r *adminpb.Report) string {
-	var n int64
-	for _, a := range r.GetAcceptedDifferences() {
-		n += a.GetRequestCount()
+// They stay in the counts that one reads; requirements leave them out.
+func leftOut(r *adminpb.Report) (text string) {
+	ofThem := " of them"
+	for _, part := range []struct {
+		counts []*adminpb.Report_KindCount
+		word   string
+	}{{r.GetAcceptedDifferences(), " accepted"}, {r.GetExpectedDifferences(), " expected"}} {
+		var n int64
+		for _, c := range part.counts {
+			n += c.GetRequestCount()
+		}
+		if n > 0 {
+			text += ", " + report.Number(n) + ofThem + part.word
+			ofThem = ""
+		}
 	}
-	if n == 0 {
-		return ""
-	}
-	return ", " + report.Number(n) + " of them accepted"
+	return text
 }

@@ -176,7 +176,7 @@ func differing(r *adminpb.Report) int64 { return r.RequestCount - r.UnchangedCou
 // For example: "25 of 500 requests that the live policy allows would be newly denied (5%); 90 of 90
 // requests of GET /orders/list would be newly denied; 2 of 15 items were not seen".
 func changeOf(r *adminpb.Report) string {
-	clauses := []string{differences(r) + ofThemAccepted(r)}
+	clauses := []string{differences(r) + leftOut(r)}
 	if r.RequestCount > 0 {
 		clauses = append(clauses, Excludes(r), worstEndpoint(r), notCompared(r), Unseen(r))
 	} else {

@@ -115,7 +115,7 @@ func (p *place) start(node string) *process {
 		p.Fatal(err)
 	}
 	r := &process{place: p, ledger: evidence.NewLedger(started), intervals: &publisher.Intervals{}}
-	r.tally = r.ledger.Tally(evidence.Content{Experiment: string(tried.Experiment), UID: tried.UID, Etag: etag})
+	r.tally = r.ledger.Tally(evidence.Content{Experiment: string(tried.Experiment), UID: tried.UID, Etag: etag}, nil)
 	r.follow()
 	publishing := &publisher.Publisher{
 		Feed: p.store, Node: location.Node(node), Ledger: r.ledger, Intervals: r.intervals, Logger: slog.New(slog.DiscardHandler),

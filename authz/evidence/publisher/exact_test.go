@@ -129,7 +129,7 @@ func count(at, node string) error {
 		return err
 	}
 	ledger := evidence.NewLedger(time.Now())
-	tally := ledger.Tally(evidence.Content{Experiment: string(tried.Experiment), UID: tried.UID, Etag: etag})
+	tally := ledger.Tally(evidence.Content{Experiment: string(tried.Experiment), UID: tried.UID, Etag: etag}, nil)
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live"}})
 	p := &publisher.Publisher{
 		Feed: telling{store}, Node: location.Node(node), Ledger: ledger, Intervals: &publisher.Intervals{}, Logger: slog.New(slog.DiscardHandler),

@@ -181,8 +181,9 @@ func (f *replayFlags) run(ctx context.Context, names []string) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbagePercent))
 	progress := newReplayProgress(f.client.Err, files)
 	result, err := replay.Run(ctx, replay.Options{
-		Live: live.policy, Candidate: candidate.policy, LiveEtag: live.etag, CandidateEtag: candidate.etag, LiveRevision: live.revision,
-		Policy: f.chosen(live), Rules: rulePaths(f.rules), Files: progress.files, Workers: runtime.GOMAXPROCS(0),
+		Live: live.policy, Candidate: candidate.policy, Expects: candidate.expects,
+		Versions: replay.Versions{LiveEtag: live.etag, CandidateEtag: candidate.etag, LiveRevision: live.revision},
+		Policy:   f.chosen(live), Rules: rulePaths(f.rules), Files: progress.files, Workers: runtime.GOMAXPROCS(0),
 		Timeout: f.timeout, Strictness: replay.Strictness{Strict: f.strict, DuplicateKeys: f.duplicateKeys == "allow"}, Progress: progress.show,
 		Examples: f.tests != "",
 	})
@@ -243,7 +244,7 @@ func (f *replayFlags) show(r *replayed, required *adminpb.CommitRequirements) er
 		return fmt.Errorf("there are no decisions to replay: %s. Is it a decision log, in JSON?", strings.Join(r.read(), "; "))
 	}
 	// There are no nodes: a recording is one observer, and it has not been silent.
-	made := report.Build(report.Input{PolicyEtag: r.live.etag, ExperimentEtag: r.candidate.etag, Evidence: r.result.Evidence, Change: r.result.Items})
+	made := report.Build(report.Input{PolicyEtag: r.live.etag, ExperimentEtag: r.candidate.etag, Evidence: r.result.Evidence, Change: r.result.Items, Expects: r.candidate.expects})
 	report.FinishItems(made, r.result.Items)
 	report.SetResults(made, nil, required, report.Committer{})
 	if err := r.write(made); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/replay"
@@ -25,6 +26,8 @@ import (
 // replaySource says where a policy comes from, so that a report says what it is about.
 type replaySource struct {
 	policy *adminpb.Policy
+	// expects are the differences that an experiment is meant to make.
+	expects []*adminpb.Expectation
 	// etag names the content in the report: the server's, or one of ours.
 	etag string
 	// revision is what logs call this content; empty if that is not known.
@@ -57,11 +60,14 @@ func (f *replayFlags) read(ctx context.Context, flag, name string) (*replaySourc
 	case wholeName.MatchString(name):
 		return f.fromServer(ctx, flag, name)
 	case err == nil && command.OneOf(filepath.Ext(name), ".yaml", ".yml", ".json"):
-		policy, err := readPolicy(name, nil)
+		experiment, err := readExperiment(name, nil)
+		if err == nil {
+			err = content.CheckExperiment("experiment", experiment)
+		}
 		if err != nil {
 			return nil, command.Usage(fmt.Errorf("%s: %s: %w", flag, name, err))
 		}
-		return f.fromFile(policy, "", "the file "+name)
+		return f.fromFile(experiment, "", "the file "+name)
 	case err == nil:
 		return f.fromBundle(ctx, flag, name, kindOf(info)+name)
 	case errors.Is(err, os.ErrNotExist) && filepath.Ext(name) == "":
@@ -109,18 +115,19 @@ func (f *replayFlags) fromServer(ctx context.Context, flag, name string) (*repla
 		return nil, command.Usage(err)
 	}
 	defer func() { _ = f.client.Conn.Close() }()
-	policy, err := f.client.Policy(ctx, name)
+	experiment, err := f.client.Experiment(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: there is no file %s, and of the server: %w", flag, name, err)
 	}
 	whole := f.client.Name(name)
 	from := fmt.Sprintf("%s of the server at %s", whole, f.client.Addr())
+	policy := experiment.GetPolicy()
 	if revision := policy.GetRevision(); revision != "" {
 		from += ", revision " + beginning(authz.ResourceName(revision).ID())
 	}
 	return &replaySource{
 		// Decision logs of a sidecar name the etag of the policy as its revision.
-		policy: policy, etag: policy.GetEtag(), revision: policy.GetEtag(), id: string(authz.ResourceName(whole).Policy().ID()), from: from,
+		policy: policy, expects: experiment.GetExpects(), etag: policy.GetEtag(), revision: policy.GetEtag(), id: string(authz.ResourceName(whole).Policy().ID()), from: from,
 	}, nil
 }
 
@@ -152,19 +159,19 @@ func (f *replayFlags) fromBundle(ctx context.Context, flag, name, from string) (
 	if bundle.Revision != "" {
 		from += ", revision " + bundle.Revision
 	}
-	return f.fromFile(policy, bundle.Revision, from)
+	return f.fromFile(&adminpb.PolicyExperiment{Policy: policy}, bundle.Revision, from)
 }
 
 // fromFile names the content of a file by its hash.
 //
 // Only what decides is hashed: a display name or a label is no other content.
-func (f *replayFlags) fromFile(policy *adminpb.Policy, revision, from string) (*replaySource, error) {
-	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(authz.CompiledPart(policy))
+func (f *replayFlags) fromFile(experiment *adminpb.PolicyExperiment, revision, from string) (*replaySource, error) {
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(authz.CompiledPart(experiment.GetPolicy()))
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(encoded)
-	return &replaySource{policy: policy, etag: hex.EncodeToString(sum[:8]), revision: revision, from: from}, nil
+	return &replaySource{policy: experiment.GetPolicy(), expects: experiment.GetExpects(), etag: hex.EncodeToString(sum[:8]), revision: revision, from: from}, nil
 }
 
 // shownID is how much of an etag or of a revision's ID people see.

@@ -209,11 +209,17 @@ func policyOf(name string, from *bundle.Bundle) (*adminpb.Policy, error) {
 	return &adminpb.Policy{Modules: from.Modules, Data: data}, protojson.Unmarshal(encoded, data)
 }
 
-// readPolicy reads a file of `apply`.
+// readPolicy reads the policy of a file of `apply`.
+func readPolicy(name string, stdin io.Reader) (*adminpb.Policy, error) {
+	experiment, err := readExperiment(name, stdin)
+	return experiment.GetPolicy(), err
+}
+
+// readExperiment reads a file of `apply`. A policy is one of an experiment of which nothing else is known.
 //
 // Modules that the file names with @ are read from its folder. A file with a field policy is an
 // experiment.
-func readPolicy(name string, stdin io.Reader) (*adminpb.Policy, error) {
+func readExperiment(name string, stdin io.Reader) (*adminpb.PolicyExperiment, error) {
 	content, err := command.ReadFile(name, stdin)
 	if err != nil {
 		return nil, err
@@ -227,11 +233,11 @@ func readPolicy(name string, stdin io.Reader) (*adminpb.Policy, error) {
 		if err := resource.Decode(experiment, hint); err != nil {
 			return nil, fmt.Errorf("it is neither a Policy nor a PolicyExperiment: %w", err)
 		}
-		return experiment.Policy, nil
+		return experiment, nil
 	}
 	policy := &adminpb.Policy{}
 	if err := resource.Decode(policy, hint); err != nil {
 		return nil, fmt.Errorf("it is neither a Policy nor a PolicyExperiment: %w", err)
 	}
-	return policy, nil
+	return &adminpb.PolicyExperiment{Policy: policy}, nil
 }

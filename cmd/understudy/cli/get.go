@@ -96,23 +96,29 @@ const knownTime = 5 * time.Second
 //
 // The etag of an experiment is what a commit names, and its policy has none of its own.
 func (c *Client) Policy(ctx context.Context, short string) (*adminpb.Policy, error) {
-	p, err := c.read(ctx, short)
-	return p, c.unanswered(err)
+	e, err := c.Experiment(ctx, short)
+	return e.GetPolicy(), err
 }
 
-// read is Policy, with the error as the server sent it.
-func (c *Client) read(ctx context.Context, short string) (*adminpb.Policy, error) {
+// Experiment is Policy with what is around it, which is nothing of a policy that is no experiment's.
+func (c *Client) Experiment(ctx context.Context, short string) (*adminpb.PolicyExperiment, error) {
+	e, err := c.read(ctx, short)
+	return e, c.unanswered(err)
+}
+
+// read is Experiment, with the error as the server sent it.
+func (c *Client) read(ctx context.Context, short string) (*adminpb.PolicyExperiment, error) {
 	name := c.Name(short)
 	if !isExperiment(name) {
-		return c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
+		p, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
+		return &adminpb.PolicyExperiment{Policy: p}, err
 	}
 	e, err := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
 	if err != nil {
 		return nil, err
 	}
-	p := e.GetPolicy()
-	p.Etag = e.GetEtag()
-	return p, nil
+	e.GetPolicy().Etag = e.GetEtag()
+	return e, nil
 }
 
 // newList lists policies, or experiments if a policy is named: what is in a location is in

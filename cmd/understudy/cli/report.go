@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -41,7 +42,8 @@ var requireHelp = `LIST is what the report has to show, with commas between:
   callers>=20           they have at least so many distinct callers
   endpoints>=5          and at least so many distinct methods and paths
   duration>=1h30m       the preview was ACTIVE for so long; also 7d
-  newly-denied=0        none of the requests would be newly denied
+  newly-denied=0        none of the requests would be newly denied, apart from those
+                        that are accepted, or expected by the experiment's file
   newly-denied<=0.1%    at most this share of those that the live policy allows
   newly-allowed<=0.1%   at most this share of those that the live policy denies
   newly-denied<=1%@95   with a confidence of 95%, however often you look, at most this
@@ -56,7 +58,8 @@ var requireHelp = `LIST is what the report has to show, with commas between:
                         was seen: some request has shown what they do, or somebody
                         has accepted that none has
   all-nodes             every live sidecar with the policy reports
-  different-committer   the one who commits has never set the experiment's policy
+  different-committer   the one who commits has never set the experiment's policy, nor
+                        what it expects
   scope=all-pairs       count what was compared with earlier live policies, too
 Without the %, each of these limits is on a number: a caller who may ask for
 something else makes a share smaller, and no number. A share is not known, and so not
@@ -70,11 +73,10 @@ such requests, nor one that says nothing about dropped once more than 1% was not
 compared, or about changed while an item was not seen: the verdict is then "Look
 first", and not "Ready".`
 
-// reportFlags are the flags of `report`.
-// reportFlags are judged by the server but for all, which is about the terminal.
+// reportFlags are the flags of `report`. The server judges by require; the others are about what is printed.
 type reportFlags struct {
-	require    string
-	watch, all bool
+	require            string
+	watch, all, expect bool
 }
 
 // newReport shows what a preview has shown so far. It is for people, and its exit code is
@@ -88,6 +90,9 @@ func newReport() *cobra.Command {
 differ, what changes and why, who is concerned, which items of the change no request
 has shown, and what is not known. On a terminal it fits the screen; --all shows lists
 to their ends.
+
+--expect prints what differs, and is neither accepted nor expected, as entries for the
+file of the experiment, each of which needs a reason.
 
 Of an experiment that was committed it shows what was known then, as its revision
 keeps it; POLICY@REVISION names one (see ` + "`understudy revisions`" + `).
@@ -110,6 +115,12 @@ seen, and none of the requirements is about those. Without any it is 0.
 			if err != nil {
 				return err
 			}
+			if f.expect && f.watch {
+				return command.Usage(errors.New("--expect prints what differs now: give either it or --watch"))
+			}
+			if f.expect {
+				return c.showExpectations(ctx, name)
+			}
 			if f.watch {
 				return c.watch(ctx, name, required)
 			}
@@ -119,9 +130,11 @@ seen, and none of the requirements is about those. Without any it is 0.
   understudy report shop@latest
   understudy report shop/tighter --watch
   understudy report shop/tighter --require '` + ExampleRequire + `' -o junit > report.xml
-  understudy report shop/tighter -o markdown | gh pr comment --body-file -`
+  understudy report shop/tighter -o markdown | gh pr comment --body-file -
+  understudy report shop/tighter --expect >>experiment.yaml`
 	bindRequire(cmd, &f.require)
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until interrupted")
+	cmd.Flags().BoolVar(&f.expect, "expect", false, "print what differs as expectations for the experiment's file, each of which needs a reason")
 	cmd.Flags().BoolVar(&f.all, "all", false, "show lists to their ends, also where the terminal is too low for them")
 	return cmd
 }

@@ -115,12 +115,21 @@ func unmet(err error) bool {
 	return errors.As(err, &exit) && exit.Code == command.ExitFailure && exit.Cause == nil
 }
 
-// The files of the fix: what the experiment lists of the callers of the stock, and what it
-// has to list.
+// The file of the fix: what the experiment lists of the callers of the stock, and what it has to list; and which
+// differences it is meant to make, before its policy.
 const (
 	fixedFile = "deploy/examples/fixed.yaml"
 	forgotten = "stock: [checkout, warehouse]"
 	listed    = "stock: [checkout, warehouse, web]"
+	policyKey = "\npolicy:\n"
+	expects   = `expects:
+- kind: NEWLY_ALLOWED
+  method: GET
+  path: /api/reports
+  reason: support may read the reports
+- kind: RESPONSE_CHANGED
+  path: /api/orders
+  reason: the orders learn of the customer's plan`
 )
 
 // writeExamples writes the files that the commands read, as they are in the repository,
@@ -147,8 +156,12 @@ func (d *demo) writeExamples() error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(string(content), forgotten) {
-		return fmt.Errorf("experiment.yaml does not have %q", forgotten)
+	fixed := string(content)
+	for _, change := range [][2]string{{forgotten, listed}, {policyKey, "\n" + expects + policyKey}} {
+		if !strings.Contains(fixed, change[0]) {
+			return fmt.Errorf("experiment.yaml does not have %q", change[0])
+		}
+		fixed = strings.Replace(fixed, change[0], change[1], 1)
 	}
-	return os.WriteFile(filepath.Join(d.dir, fixedFile), []byte(strings.Replace(string(content), forgotten, listed, 1)), 0o600)
+	return os.WriteFile(filepath.Join(d.dir, fixedFile), []byte(fixed), 0o600)
 }

@@ -85,6 +85,9 @@ func propertiesOf(r *adminpb.Report, o Options) []junitProperty {
 	for _, text := range verdict.TakenBack(r) {
 		out = append(out, junitProperty{"undoes", terminal.Line(text)})
 	}
+	for _, text := range verdict.Expectations(r) {
+		out = append(out, junitProperty{"expects", terminal.Line(text)})
+	}
 	if text := verdict.Unseen(r); text != "" && r.RequestCount > 0 {
 		out = append(out, junitProperty{"unseen", text})
 	}

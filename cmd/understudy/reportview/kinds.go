@@ -63,7 +63,7 @@ func reasonOf(d *adminpb.Report_Difference) string {
 	}
 }
 
-// groupOf is the ID of a group as `understudy accept` takes it, and who has accepted it. A report
+// groupOf is the ID of a group as `understudy accept` takes it, by which expectation it is covered, and who has accepted it. A report
 // of what no server has, as of a replay, has nothing to accept.
 //
 // For example: "group 4835fd23, accepted by ann: a scanner (1 of at most 2 requests, 1 of at most 2 callers)".
@@ -72,6 +72,9 @@ func groupOf(r *adminpb.Report, d *adminpb.Report_Difference) string {
 		return ""
 	}
 	text := "group " + report.ShortID(d.GroupId)
+	if expected := verdict.ExpectedAs(r, d); expected != "" {
+		text += ", " + terminal.Line(expected)
+	}
 	if accepted := verdict.Accepted(report.AcceptanceOf(r, d)); accepted != "" {
 		text += ", " + terminal.Line(accepted)
 	}

@@ -205,6 +205,14 @@ func (m *markdown) takenBack(texts []string) {
 	m.line("")
 }
 
+// expectations lists what the author expects.
+func (m *markdown) expectations(texts []string) {
+	m.line("The author expects:")
+	m.line("")
+	m.entries("", texts)
+	m.line("")
+}
+
 func (m *markdown) noise(text string) {
 	m.line("* noise: %s", prose(strings.TrimPrefix(text, "none: ")))
 }

@@ -13,6 +13,8 @@ type form interface {
 	scope()
 	// takenBack is what the live policy has changed since, and a commit would undo.
 	takenBack(texts []string)
+	// expectations are what the author of the experiment expects, with what was seen of it.
+	expectations(texts []string)
 	// counts is how many requests of each kind there are.
 	counts()
 	// requirements is what a commit needs.
@@ -42,6 +44,9 @@ func writeSections(f form, r *adminpb.Report, o Options) {
 	f.scope()
 	if texts := verdict.TakenBack(r); len(texts) > 0 {
 		f.takenBack(texts)
+	}
+	if texts := verdict.Expectations(r); len(texts) > 0 {
+		f.expectations(texts)
 	}
 	if r.RequestCount > 0 {
 		f.counts()

@@ -55,6 +55,12 @@ func (p *page) takenBack(texts []string) {
 	p.section("Undoes", lines(texts)...)
 }
 
+// expectations lists what the author expects.
+func (p *page) expectations(texts []string) {
+	p.gap()
+	p.section("Expects", lines(texts)...)
+}
+
 // noise says how far the live policy differs from itself.
 func (p *page) noise(text string) { p.section("Noise", text) }
 
