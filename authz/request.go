@@ -49,6 +49,9 @@ type Request struct {
 	Host string
 	// Principal is the caller's identity as far as the mesh vouches for it.
 	Principal string
+	// Subject returns who asks by a token that a proxy has verified: the issuer, and the subject, which is
+	// empty if there is none. Nil means that none was.
+	Subject func() (issuer, subject string)
 	// Project is the project of an Envoy check, as far as its route names one. That of a
 	// reservation stands there.
 	Project Project

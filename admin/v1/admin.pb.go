@@ -7554,8 +7554,8 @@ type Report_Difference struct {
 	// `request_count` is a part of.
 	EndpointRequestCount int64 `protobuf:"varint,13,opt,name=endpoint_request_count,json=endpointRequestCount,proto3" json:"endpoint_request_count,omitempty"`
 	// Output only. About how many distinct callers there were: principals, or,
-	// where there are none, labels. The number of a few is exact, and that of
-	// more has a standard error of 13 %.
+	// where there are none, labels, or else the subjects of tokens. The number of a
+	// few is exact, and that of more has a standard error of 13 %.
 	CallerCount int64 `protobuf:"varint,14,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
 	// Output only. When the first such request was decided.
 	FirstTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`

@@ -121,12 +121,30 @@ type caller struct {
 // callerLabel is the label that names the caller. Without it all labels together do.
 const callerLabel = "caller"
 
-// callerOf returns who asks: the principal, else what the labels name.
-func callerOf(principal string, labelled caller) caller {
-	if principal != "" {
-		return caller{uint32(xxhash.Sum64String(principal)), true}
+// callerOf returns who asks: the principal, else what the labels name, else the subject of a token.
+func callerOf(r *authz.Request, labelled caller) caller {
+	if r.Principal != "" {
+		return caller{uint32(xxhash.Sum64String(r.Principal)), true}
 	}
-	return labelled
+	if labelled.known || r.Subject == nil {
+		return labelled
+	}
+	issuer, subject := r.Subject()
+	if subject == "" {
+		return caller{}
+	}
+	return callerNamed(issuer, subject)
+}
+
+// callerNamed returns the caller of some texts.
+func callerNamed(texts ...string) caller {
+	var digest xxhash.Digest
+	digest.Reset()
+	for _, text := range texts {
+		_, _ = digest.WriteString(text)   // never an error
+		_, _ = digest.WriteString("\xff") // no text has this byte: none can be cut elsewhere
+	}
+	return caller{uint32(digest.Sum64()), true}
 }
 
 // callerOfLabels returns whom labels name.
@@ -137,15 +155,11 @@ func callerOfLabels(labels []authz.Label) caller {
 	if i := slices.IndexFunc(labels, func(l authz.Label) bool { return l.Name == callerLabel }); i >= 0 {
 		labels = labels[i : i+1]
 	}
-	var digest xxhash.Digest
-	digest.Reset()
+	texts := make([]string, 0, 2*len(labels))
 	for _, l := range labels {
-		for _, text := range []string{l.Name, l.Value} {
-			_, _ = digest.WriteString(text)   // never an error
-			_, _ = digest.WriteString("\xff") // no text has this byte: none can be cut elsewhere
-		}
+		texts = append(texts, l.Name, l.Value)
 	}
-	return caller{uint32(digest.Sum64()), true}
+	return callerNamed(texts...)
 }
 
 // add adds a caller by its hash.

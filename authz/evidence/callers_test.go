@@ -6,7 +6,41 @@ import (
 	"testing"
 
 	"github.com/axiomhq/hyperloglog"
+
+	"understudy/authz"
 )
+
+// TestCallerOf: a certificate names the caller before labels do, and these before a token; each of them is another
+// caller.
+func TestCallerOf(t *testing.T) {
+	token := func(issuer, subject string) func() (string, string) {
+		return func() (string, string) { return issuer, subject }
+	}
+	label := callerOfLabels([]authz.Label{{Name: "caller", Value: "ann"}})
+	all := make(map[caller]bool)
+	for i, c := range []struct {
+		request  *authz.Request
+		labelled caller
+	}{
+		{&authz.Request{Principal: "ann", Subject: token("issuer", "ann")}, label},
+		{&authz.Request{Subject: token("issuer", "ann")}, label},
+		{&authz.Request{Subject: token("issuer", "ann")}, caller{}},
+		{&authz.Request{Subject: token("other", "ann")}, caller{}},
+		{&authz.Request{Subject: token("issue", "rann")}, caller{}},
+		{&authz.Request{Subject: token("", "ann")}, caller{}},
+	} {
+		by := callerOf(c.request, c.labelled)
+		if !by.known || all[by] {
+			t.Errorf("%v of case %d is no caller of its own", by, i)
+		}
+		all[by] = true
+	}
+	for i, r := range []*authz.Request{{}, {Subject: token("issuer", "")}} {
+		if by := callerOf(r, caller{}); by.known {
+			t.Errorf("request %d is of a caller who is not known, got %v", i, by)
+		}
+	}
+}
 
 // TestStoredCallers reads sets as they are stored, and takes what cannot be read for empty.
 func TestStoredCallers(t *testing.T) {
@@ -59,7 +93,7 @@ func TestCallersOfPairs(t *testing.T) {
 	for _, distinct := range []int64{0, 1, 32, 33, 100, 1000, 20_000} {
 		first, second := callers{fine: true}, callers{fine: true}
 		for i := range distinct {
-			by := callerOf(fmt.Sprint("spiffe://cluster/ns/shop/sa/", i), caller{})
+			by := callerOf(&authz.Request{Principal: fmt.Sprint("spiffe://cluster/ns/shop/sa/", i)}, caller{})
 			first.add(by.hash)
 			if i%2 == 0 {
 				second.add(by.hash)

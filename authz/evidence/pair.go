@@ -105,7 +105,7 @@ func (p *pair) compared(c Comparison, at int64) (explain bool) {
 	if o.cell != liveFailed {
 		p.hours.add(at)
 	}
-	by := callerOf(c.Request.Principal, o.caller)
+	by := callerOf(c.Request, o.caller)
 	if by.known {
 		p.populations.request(o.cell, by.hash)
 	}

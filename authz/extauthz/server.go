@@ -86,6 +86,10 @@ func WithDescriptorSet(set *descriptorpb.FileDescriptorSet) (Option, error) {
 // is to deny them, because the upstream may take the other value.
 func WithDuplicateKeys() Option { return func(s *Server) { s.reader.Bodies.DuplicateKeys = true } }
 
+// WithTokenPayload says where Envoy's jwt_authn filter has the payload of the token that it verified: the value of its
+// payload_in_metadata. Requests whose caller nothing else names are its subject's then, in evidence.
+func WithTokenPayload(key string) Option { return func(s *Server) { s.reader.TokenPayload = key } }
+
 // WithMeters measures: understudy.full_decodes counts the requests that were decoded in
 // full, by reason. The error is the provider's.
 func WithMeters(provider metric.MeterProvider) (Option, error) {

@@ -260,6 +260,9 @@ func (p *authzPort) options() ([]extauthz.Option, error) {
 	if p.config.observe {
 		options = append(options, extauthz.Observe())
 	}
+	if key := p.config.tokenPayload; key != "" {
+		options = append(options, extauthz.WithTokenPayload(key))
+	}
 	if p.config.allowsDuplicateKeys() {
 		options = append(options, extauthz.WithDuplicateKeys())
 	}

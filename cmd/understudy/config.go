@@ -199,7 +199,7 @@ var serveFlags = []command.FlagGroup{
 		"authz-addr", "authz-socket-mode", "http-authz-addr", "http-authz-path-prefix",
 		"admin-addr", "admin-host", "allow-unauthenticated-admin", "health-addr",
 	}},
-	{Title: "Decisions", Names: []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "duplicate-keys", "body-memory", "decision-cache"}},
+	{Title: "Decisions", Names: []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "token-payload", "duplicate-keys", "body-memory", "decision-cache"}},
 	{Title: "Who may ask the admin API", Names: []string{"admin-owner", "admin-revoked-file", "admin-token-file", "admin-oidc-issuer", "admin-url", "admin-tls-client-ca", "admin-tls-in-front", "chef-key"}},
 	{Title: "What the admin API takes", Names: []string{"require-passing-tests", "max-policy-size", "max-dataset-size", "policyfile-revision-ids"}},
 	{Title: "Previews", Names: []string{"preview-console", "preview-*", "rehearsal-*"}},

@@ -29,6 +29,8 @@ type decisionsConfig struct {
 	observe bool
 	// descriptorSet is a file; empty leaves the bodies of gRPC requests unparsed.
 	descriptorSet string
+	// tokenPayload is where Envoy's jwt_authn filter has the payload of a token that it verified; empty is nowhere.
+	tokenPayload string
 	// duplicateKeys is deny or allow: what becomes of a JSON body of which an object has a key twice.
 	duplicateKeys string
 	// decisionCache is the number of decisions that each policy caches; 0 is none.
@@ -47,6 +49,7 @@ func (c *decisionsConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.decisionIDHeader, "decision-id-header", "", "a header in which a client that is denied over gRPC gets the decision ID, such as x-decision-id; over HTTP it always is (default none)")
 	f.BoolVar(&c.observe, "observe", false, "decide and record as always, and refuse nobody: every answer is OK without an edit; to watch next to an authorizer that enforces")
 	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests, as protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE makes it")
+	f.StringVar(&c.tokenPayload, "token-payload", "", "where Envoy's jwt_authn filter has the payload of a token that it verified, its payload_in_metadata: iss and sub name the caller in reports where neither a certificate nor a label does (default nowhere)")
 	f.StringVar(&c.duplicateKeys, "duplicate-keys", "deny", "a JSON body that a policy reads and of which an object has a key twice: deny answers 400, because the upstream may take the other value; allow reads the last one, as OPA does")
 	f.Int64Var(&c.bodyMemory, "body-memory", 64<<20, "the memory for what policies read of bodies at a time, in bytes: a body takes about 500 for each of its values; beyond it a request whose body is read is denied with 503")
 	f.IntVar(&c.decisionCache, "decision-cache", defaultDecisionCache, "how many decisions each live policy caches, of about 200 bytes; 0 for none")

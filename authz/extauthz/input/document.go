@@ -41,7 +41,7 @@ var at = struct {
 	attributes                          *objectPart
 	method, path, host, principal, body *textPart
 	headers, extensions                 *mapPart
-	rawBody, headerMap                  *leafPart
+	rawBody, headerMap, metadata        *leafPart
 }{
 	attributes: find[*objectPart](document, "attributes"),
 	method:     find[*textPart](document, "attributes", "request", "http", "method"),
@@ -53,6 +53,7 @@ var at = struct {
 	headers:    find[*mapPart](document, "attributes", "request", "http", "headers"),
 	extensions: find[*mapPart](document, "attributes", "contextExtensions"),
 	headerMap:  find[*leafPart](document, "attributes", "request", "http", "headerMap"),
+	metadata:   find[*leafPart](document, "attributes", "metadataContext"),
 }
 
 // versionValue is input.version, by which a policy can recognize the form of the

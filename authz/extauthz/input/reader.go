@@ -28,6 +28,9 @@ type Reader struct {
 	Bodies body.Parser
 	// Decodes counts the requests that are decoded in full.
 	Decodes Decodes
+	// TokenPayload is where Envoy's jwt_authn filter has the payload of the token that it verified, by its
+	// payload_in_metadata; empty if nowhere.
+	TokenPayload string
 }
 
 // readRequest is a request with what it is made of: one allocation for both.
@@ -173,6 +176,9 @@ func (a *readRequest) facts() *authz.Request {
 		q.Method, q.Path, q.Host = validText(q.Method), validText(q.Path), validText(q.Host)
 	}
 	q.Source, q.WithoutBody, q.Parts = a.whole, a.bodiless, c.parts
+	if key := a.reader.TokenPayload; key != "" {
+		q.Subject = func() (issuer, subject string) { return c.subject(key) }
+	}
 	q.RequestID = func() string { return c.Get(headerRequestID) }
 	return q
 }
