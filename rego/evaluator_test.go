@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -106,6 +107,28 @@ func TestCollectionsAreGoneThroughInTheOrderOfTheirTerms(t *testing.T) {
 		}
 	}
 	if c.compiled < 16*20 || c.defined < 1000 {
+		t.Errorf("%d policies compiled, %d evaluations have a value", c.compiled, c.defined)
+	}
+}
+
+// TestMembershipsAreDecidedAlike: OPA's index of rules takes some elements of a collection for all that a value
+// may be. What it leaves out is left out, or left to OPA.
+func TestMembershipsAreDecidedAlike(t *testing.T) {
+	c := &comparison{T: t}
+	elements := []string{
+		"input.a", "input.s", "input.o", `"a"`, "null", "[1, 2]", "[input.s]", "[input.s, input.o]", "[[input.s], 1]", `{"a": 1}`, `{"a": input.s}`, "{input.s}", "{1}", "data.c[0]",
+	}
+	for i, one := range elements {
+		for j, other := range elements {
+			for _, form := range []string{"[%s, %s]", "{%s, %s}", `{"x": %s, "y": %s}`} {
+				of := fmt.Sprintf(form, one, other)
+				for _, value := range []string{"input.a", "input.s", "input.l"} {
+					c.policy(uint64(i*len(elements)+j), "package p\nimport rego.v1\ndefault allow := 1\nallow := true if "+value+" in "+of)
+				}
+			}
+		}
+	}
+	if c.compiled < 1000 || c.defined < 1000 {
 		t.Errorf("%d policies compiled, %d evaluations have a value", c.compiled, c.defined)
 	}
 }

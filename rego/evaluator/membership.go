@@ -33,7 +33,8 @@ type membership struct {
 	// constants are those elements that are constants.
 	constants []opaque.Value
 	// indexed says that OPA's index of rules may know the expression. The index leaves variables out of
-	// such a collection if it has a constant, so what OPA says depends on whether it uses the index.
+	// such a collection if it has a constant, or an array of whatever, so what OPA says depends on whether it uses
+	// the index.
 	indexed bool
 }
 
@@ -41,14 +42,17 @@ type membership struct {
 func (s scope) member(t *ast.Term, elements []*ast.Term, output *ast.Term, next then) step {
 	m := &membership{value: s.part(t), elements: s.parts(elements), at: s.eachSite(Asked, s.originsOf(append(elements, t)))}
 	s.c.vocabulary.AddTexts(opaque.Equal, s.constantsOf(t)...)
+	concrete := false
 	for _, e := range elements {
 		s.c.vocabulary.AddTexts(opaque.Equal, s.constantsOf(e)...)
 		if isConstant(e) {
 			m.constants = append(m.constants, opaque.Constant(opaque.Placeless(e)))
 		}
+		_, isArray := e.Value.(*ast.Array)
+		concrete = concrete || isArray || isConstant(e)
 	}
 	v, isVar := t.Value.(ast.Var)
-	m.indexed = isVar && !s.bound[v].enumerated && len(m.constants) > 0 && output == nil
+	m.indexed = isVar && !s.bound[v].enumerated && concrete && output == nil
 	if m.indexed {
 		m.at.notes = append(m.at.notes, note{kind: Left, of: s.originsOf(elements), text: s.text()})
 	}
