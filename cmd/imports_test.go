@@ -234,7 +234,6 @@ var doors = map[string][]string{
 	"github.com/prometheus/":                     {"cmd/understudy/author", "cmd/understudy/telemetry"}, // author reads a page of metrics
 	"github.com/agnivade/levenshtein":            {"admin/report", "cmd/understudy/command"},            // what a misspelt name may mean
 	"github.com/axiomhq/hyperloglog":             {"authz/evidence"},
-	"github.com/cespare/xxhash":                  {"authz/evidence"},
 	"github.com/elastic/go-seccomp-bpf":          {"authz/rehearsal/sandbox"},
 	"github.com/google/go-cmp/":                  {"admin/storetest", "authz/extauthz/checktest"},
 	"github.com/anishathalye/porcupine":          {"admin/storetest"},

@@ -2,12 +2,12 @@ package evidence
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"math"
 	"slices"
 
 	"github.com/axiomhq/hyperloglog"
-	"github.com/cespare/xxhash/v2"
 
 	"understudy/authz"
 )
@@ -121,45 +121,42 @@ type caller struct {
 // callerLabel is the label that names the caller. Without it all labels together do.
 const callerLabel = "caller"
 
-// callerOf returns who asks: the principal, else what the labels name, else the subject of a token.
-func callerOf(r *authz.Request, labelled caller) caller {
-	if r.Principal != "" {
-		return caller{uint32(xxhash.Sum64String(r.Principal)), true}
-	}
-	if labelled.known || r.Subject == nil {
-		return labelled
-	}
-	issuer, subject := r.Subject()
-	if subject == "" {
+// endOfText is behind each text of what is hashed. No text has this byte: none can be cut elsewhere.
+const endOfText = "\xff"
+
+// callerOf returns who asks: the principal, else what the labels name, else the subject of a token. The hash is under
+// the unique ID of the experiment, so that nobody who does not know that can choose a name with the hash of another one.
+func callerOf(uid string, r *authz.Request, labelled string) caller {
+	var room [256]byte
+	text := append(append(room[:0], uid...), endOfText...)
+	switch {
+	case r.Principal != "":
+		text = append(append(text, "principal"+endOfText...), r.Principal...)
+	case labelled != "":
+		text = append(append(text, "labels"+endOfText...), labelled...)
+	case r.Subject != nil:
+		issuer, subject := r.Subject()
+		if subject == "" {
+			return caller{}
+		}
+		text = append(append(text, "subject"+endOfText...), issuer...)
+		text = append(append(text, endOfText...), subject...)
+	default:
 		return caller{}
 	}
-	return callerNamed(issuer, subject)
+	sum := sha256.Sum256(text)
+	return caller{binary.BigEndian.Uint32(sum[:]), true}
 }
 
-// callerNamed returns the caller of some texts.
-func callerNamed(texts ...string) caller {
-	var digest xxhash.Digest
-	digest.Reset()
-	for _, text := range texts {
-		_, _ = digest.WriteString(text)   // never an error
-		_, _ = digest.WriteString("\xff") // no text has this byte: none can be cut elsewhere
-	}
-	return caller{uint32(digest.Sum64()), true}
-}
-
-// callerOfLabels returns whom labels name.
-func callerOfLabels(labels []authz.Label) caller {
-	if len(labels) == 0 {
-		return caller{}
-	}
+// callerOfLabels returns whom labels name: all names and values, or those of one label; empty if there are none.
+func callerOfLabels(labels []authz.Label) (text string) {
 	if i := slices.IndexFunc(labels, func(l authz.Label) bool { return l.Name == callerLabel }); i >= 0 {
 		labels = labels[i : i+1]
 	}
-	texts := make([]string, 0, 2*len(labels))
 	for _, l := range labels {
-		texts = append(texts, l.Name, l.Value)
+		text += l.Name + endOfText + l.Value + endOfText
 	}
-	return callerNamed(texts...)
+	return text
 }
 
 // add adds a caller by its hash.

@@ -20,23 +20,26 @@ func TestCallerOf(t *testing.T) {
 	all := make(map[caller]bool)
 	for i, c := range []struct {
 		request  *authz.Request
-		labelled caller
+		labelled string
 	}{
 		{&authz.Request{Principal: "ann", Subject: token("issuer", "ann")}, label},
 		{&authz.Request{Subject: token("issuer", "ann")}, label},
-		{&authz.Request{Subject: token("issuer", "ann")}, caller{}},
-		{&authz.Request{Subject: token("other", "ann")}, caller{}},
-		{&authz.Request{Subject: token("issue", "rann")}, caller{}},
-		{&authz.Request{Subject: token("", "ann")}, caller{}},
+		{&authz.Request{Subject: token("issuer", "ann")}, ""},
+		{&authz.Request{Subject: token("other", "ann")}, ""},
+		{&authz.Request{Subject: token("issue", "rann")}, ""},
+		{&authz.Request{Subject: token("", "ann")}, ""},
 	} {
-		by := callerOf(c.request, c.labelled)
+		by := callerOf("uid", c.request, c.labelled)
 		if !by.known || all[by] {
 			t.Errorf("%v of case %d is no caller of its own", by, i)
 		}
 		all[by] = true
+		if other := callerOf("other", c.request, c.labelled); other == by {
+			t.Errorf("case %d has the same hash for another experiment", i)
+		}
 	}
 	for i, r := range []*authz.Request{{}, {Subject: token("issuer", "")}} {
-		if by := callerOf(r, caller{}); by.known {
+		if by := callerOf("uid", r, ""); by.known {
 			t.Errorf("request %d is of a caller who is not known, got %v", i, by)
 		}
 	}
@@ -93,7 +96,7 @@ func TestCallersOfPairs(t *testing.T) {
 	for _, distinct := range []int64{0, 1, 32, 33, 100, 1000, 20_000} {
 		first, second := callers{fine: true}, callers{fine: true}
 		for i := range distinct {
-			by := callerOf(&authz.Request{Principal: fmt.Sprint("spiffe://cluster/ns/shop/sa/", i)}, caller{})
+			by := callerOf("uid", &authz.Request{Principal: fmt.Sprint("spiffe://cluster/ns/shop/sa/", i)}, "")
 			first.add(by.hash)
 			if i%2 == 0 {
 				second.add(by.hash)

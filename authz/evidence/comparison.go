@@ -44,8 +44,8 @@ type Outcome struct {
 	// changes are the names of what changed in the answer, one a line.
 	changes string
 	labels  []authz.Label
-	// caller is whom the labels name.
-	caller caller
+	// caller is whom the labels name; empty if there are none.
+	caller string
 }
 
 // NewOutcome returns what a live decision and that of an experiment say together. changed are

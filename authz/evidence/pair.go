@@ -88,8 +88,8 @@ func (p *pair) latest() int64 {
 	return latest
 }
 
-// compared counts a comparison, and reports what [Sum.Count] does.
-func (p *pair) compared(c Comparison, at int64) (explain bool) {
+// compared counts a comparison with the experiment of a unique ID, and reports what [Sum.Count] does.
+func (p *pair) compared(c Comparison, at int64, uid string) (explain bool) {
 	o := c.Outcome
 	p.requests.one(o.cell, c.Weight)
 	p.first, p.last = earlier(p.first, at), max(p.last, at)
@@ -105,7 +105,7 @@ func (p *pair) compared(c Comparison, at int64) (explain bool) {
 	if o.cell != liveFailed {
 		p.hours.add(at)
 	}
-	by := callerOf(c.Request, o.caller)
+	by := callerOf(uid, c.Request, o.caller)
 	if by.known {
 		p.populations.request(o.cell, by.hash)
 	}

@@ -24,7 +24,7 @@ func (t *Tally) Replayed(policyEtag string) *Replayed { return &Replayed{t, poli
 func (r *Replayed) Count(c Comparison) (explain bool) {
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
-	return r.pair().compared(c, millis(c.Request.Time))
+	return r.pair().compared(c, millis(c.Request.Time), r.tally.content.UID)
 }
 
 // Drop is as that of a Tally.

@@ -71,7 +71,7 @@ func NewSum(of Content, patterns *Patterns) *Sum {
 func (s *Sum) Count(policyEtag string, c Comparison) (explain bool) {
 	at := millis(c.Request.Time)
 	s.point(at)[c.Outcome.cell]++
-	return s.pair(policyEtag).compared(c, at)
+	return s.pair(policyEtag).compared(c, at, s.content.UID)
 }
 
 // Drop counts a request that was not compared.
