@@ -174,6 +174,9 @@ const (
 	// policy than the store has, which went back. Its metadata is resource, the name, and sequence, the number of the
 	// change that made that record.
 	ReasonStale = "POLICY_STALE_IN_STORE"
+	// ReasonWentBack is the reason in the ErrorInfo of a node that knows, by itself or by others, of later changes than
+	// the store has. Its metadata are watermark, the highest that the node has seen, and stored, that of the store.
+	ReasonWentBack = "STORE_WENT_BACK"
 )
 
 // StalePolicies returns the policies of which a node says that the store has an older version than it decides by, with

@@ -2284,9 +2284,9 @@ type Node struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Output only. When the node last reported.
 	HeartbeatTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=heartbeat_time,json=heartbeatTime,proto3" json:"heartbeat_time,omitempty"`
-	// Output only. Why the node could not apply its last change, or that the
-	// store has lost policies that the node goes on enforcing; absent if all is
-	// well.
+	// Output only. Why the node could not apply its last change, that the store has
+	// lost policies that the node goes on enforcing, or that it has gone back to older
+	// data; absent if all is well.
 	Error *status.Status `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	// Output only. The node decides and does not enforce: it runs next to an
 	// authorizer that does (`serve --observe`).

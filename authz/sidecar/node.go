@@ -84,7 +84,8 @@ func (s *Sidecar) askForHeartbeat() {
 
 // node returns what the sidecar reports of itself.
 func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
-	n := &adminpb.Node{Name: s.nodeName(), CreateTime: s.startTime(), Observing: s.config.Observing, DefaultAllow: s.config.Default == authz.Allow, Watermark: s.store.watermarks().known}
+	marks := s.store.watermarks()
+	n := &adminpb.Node{Name: s.nodeName(), CreateTime: s.startTime(), Observing: s.config.Observing, DefaultAllow: s.config.Default == authz.Allow, Watermark: marks.known}
 	if snap != nil {
 		n.AppliedSequence = snap.applied()
 		for name := range snap.policies {
@@ -99,6 +100,7 @@ func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
 			n.Error = f.with(n.Error, snap)
 		}
 	}
+	n.Error = marks.with(n.Error)
 	return n
 }
 

@@ -10,6 +10,8 @@ import (
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -64,22 +66,37 @@ func (f storeFault) with(failure *statuspb.Status, snap *snapshot) *statuspb.Sta
 	if len(names) == 0 {
 		return failure
 	}
-	st, text := status.FromProto(failure), fmt.Sprintf(f.node, len(names), joinIDs(names))
-	if failure == nil {
-		st = status.New(codes.DataLoss, text)
-	} else {
-		both := st.Proto()
-		both.Message += "; " + text
-		st = status.FromProto(both)
-	}
+	var details []protoadapt.MessageV1
 	for _, name := range names[:min(len(names), maxNodeErrors)] {
-		detailed, err := st.WithDetails(&errdetails.ErrorInfo{
+		details = append(details, &errdetails.ErrorInfo{
 			Reason: f.reason, Domain: adminpb.ErrorDomain,
 			Metadata: map[string]string{"resource": string(name), "sequence": strconv.FormatInt(snap.sequenceOf(name), 10)},
 		})
-		if err == nil {
-			st = detailed
-		}
+	}
+	return withLoss(failure, fmt.Sprintf(f.node, len(names), joinIDs(names)), details...)
+}
+
+// with adds to the error of a node, which may be nil, that the store has gone back, if it has.
+func (w watermarks) with(failure *statuspb.Status) *statuspb.Status {
+	if !w.wentBack() {
+		return failure
+	}
+	return withLoss(failure, "the store has gone back: sidecars have seen later changes than it has", &errdetails.ErrorInfo{
+		Reason: authz.ReasonWentBack, Domain: adminpb.ErrorDomain,
+		Metadata: map[string]string{"watermark": strconv.FormatInt(w.known, 10), "stored": strconv.FormatInt(w.stored, 10)},
+	})
+}
+
+// withLoss adds to the error of a node, which may be nil, what the store has lost.
+func withLoss(failure *statuspb.Status, text string, details ...protoadapt.MessageV1) *statuspb.Status {
+	st := status.New(codes.DataLoss, text)
+	if failure != nil {
+		both := proto.CloneOf(failure)
+		both.Message += "; " + text
+		st = status.FromProto(both)
+	}
+	if detailed, err := st.WithDetails(details...); err == nil {
+		st = detailed
 	}
 	return st.Proto()
 }

@@ -44,9 +44,11 @@ func TestASidecarHearsOfOthersThatTheStoreWentBack(t *testing.T) {
 	if n := strings.Count(log.String(), "the store has gone back"); n != 1 || !strings.Contains(log.String(), "sidecars_ahead=1") {
 		t.Errorf("the log says it %d times: %s", n, log)
 	}
+	feed.awaitNode(t, func(n *adminpb.Node) bool { return strings.Contains(n.GetError().String(), authz.ReasonWentBack) })
 	feed.answer(9, 0)
 	feed.beatsWith(t, 9)
 	awaitWentBack(t, s, false)
+	feed.awaitNode(t, func(n *adminpb.Node) bool { return n.Error == nil })
 	feed.answer(0, 1) // the store is empty
 	feed.beatsWith(t, 9)
 	awaitWentBack(t, s, false)
