@@ -63,7 +63,19 @@ type projectKeys struct{ prefix string }
 
 // keysOfProject has the ID in braces: the hash tag that puts all keys of a project into one
 // slot of a cluster, so that one function can use them.
-func keysOfProject(id string) projectKeys { return projectKeys{"understudy:{" + id + "}"} }
+func keysOfProject(id string) projectKeys { return projectKeys{keyPrefix + id + "}"} }
+
+const keyPrefix = "understudy:{"
+
+// nodesPattern matches the keys with the nodes of all locations.
+var nodesPattern = keysOfProject("*").location("*").nodes()
+
+// locationOf returns the location that a key belongs to, one that is below one.
+func locationOf(key string) string {
+	project, rest, _ := strings.Cut(strings.TrimPrefix(key, keyPrefix), "}/")
+	id, _, _ := strings.Cut(rest, "/")
+	return "projects/" + project + "/locations/" + id
+}
 
 func (k projectKeys) sequence() string         { return k.prefix + ":sequence" }
 func (k projectKeys) watermark() string        { return k.prefix + ":watermark" }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -12,12 +11,8 @@ import (
 	"understudy/authz"
 )
 
-// libraryPattern matches the libraries of all versions, nodesPattern the keys with the nodes of
-// all locations.
-const (
-	libraryPattern = "understudy_*"
-	nodesPattern   = "understudy:{*}/*/reports/nodes"
-)
+// libraryPattern matches the libraries of all versions.
+const libraryPattern = "understudy_*"
 
 // scanCount is the number of keys that Redis looks at in one step of a scan.
 const scanCount = 1000
@@ -69,10 +64,7 @@ func (s *Store) locationsWithNodes(ctx context.Context) (map[string]bool, error)
 	return s.gather(ctx, func(ctx context.Context, server redis.Cmdable, add func(string)) error {
 		scan := server.Scan(ctx, 0, nodesPattern, scanCount).Iterator()
 		for scan.Next(ctx) {
-			prefix, _ := strings.CutPrefix(scan.Val(), "understudy:{")
-			project, rest, _ := strings.Cut(prefix, "}/")
-			id, _, _ := strings.Cut(rest, "/")
-			add("projects/" + project + "/locations/" + id)
+			add(locationOf(scan.Val()))
 		}
 		return scan.Err()
 	})
