@@ -32,7 +32,7 @@ func gravity(k adminpb.Report_Kind) int {
 // endpoint is a method and a path pattern.
 type endpoint struct{ method, pattern string }
 
-// setDifferences writes the groups of a pair, the gravest kinds and in them the most frequent
+// setDifferences writes the groups of a pair, the gravest kinds and in them those of most callers
 // first, and counts by kind what there is no room for.
 func setDifferences(r *adminpb.Report, p *evidencepb.Pair) {
 	totals := endpointTotals(p)
@@ -48,7 +48,7 @@ func setDifferences(r *adminpb.Report, p *evidencepb.Pair) {
 		r.Differences = append(r.Differences, d)
 	}
 	slices.SortStableFunc(r.Differences, func(a, b *adminpb.Report_Difference) int {
-		return cmp.Or(cmp.Compare(gravity(a.Kind), gravity(b.Kind)), cmp.Compare(b.RequestCount, a.RequestCount),
+		return cmp.Or(cmp.Compare(gravity(a.Kind), gravity(b.Kind)), cmp.Compare(b.CallerCount, a.CallerCount), cmp.Compare(b.RequestCount, a.RequestCount),
 			cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Reason, b.Reason),
 			slices.Compare(a.Changes, b.Changes))
 	})

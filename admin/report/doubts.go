@@ -164,7 +164,7 @@ func doubtedGroups(r *adminpb.Report, careful *adminpb.CommitRequirements) (out 
 		adminpb.Report_FAILED: careful.MaxFailedCount != nil, adminpb.Report_RESPONSE_CHANGED: careful.MaxResponseChangedCount != nil,
 	}
 	for _, d := range r.GetDifferences() {
-		if judged[d.GetKind()] && d.GetGroupId() != "" && !IsExpected(r, d) && AcceptanceOf(r, d).GetState() != adminpb.Acceptance_IN_FORCE {
+		if judged[d.GetKind()] && d.GetGroupId() != "" && !IsLeftOut(r, d) {
 			out = append(out, d)
 		}
 	}

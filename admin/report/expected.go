@@ -67,6 +67,11 @@ func IsExpected(r *adminpb.Report, d *adminpb.Report_Difference) bool {
 	return e != nil && e.GetExceededReason() == ""
 }
 
+// IsLeftOut reports whether requirements leave out a difference: it is expected, or its acceptance is in force.
+func IsLeftOut(r *adminpb.Report, d *adminpb.Report_Difference) bool {
+	return IsExpected(r, d) || AcceptanceOf(r, d).GetState() == adminpb.Acceptance_IN_FORCE
+}
+
 // Expected returns how many requests of a kind are expected.
 func Expected(r *adminpb.Report, kind adminpb.Report_Kind) int64 {
 	return ofKind(r.GetExpectedDifferences(), kind)

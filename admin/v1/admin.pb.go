@@ -1190,7 +1190,8 @@ type Report struct {
 	// `drops`. They are not part of `request_count`.
 	DroppedCount int64 `protobuf:"varint,12,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
 	// Output only. The differences, at most 200: newly denied requests first, then
-	// newly allowed, failed and changed ones, and of each kind the most frequent.
+	// newly allowed, failed and changed ones, and of each kind those of most callers,
+	// and then the most frequent.
 	Differences []*Report_Difference `protobuf:"bytes,13,rep,name=differences,proto3" json:"differences,omitempty"`
 	// Output only. The requests that the experiment decided and the live policy
 	// did not, because it ran out of time, for example. They are not part of

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 )
 
@@ -46,25 +47,29 @@ func NameOf(value adminpb.Report_Kind) string {
 	return value.String()
 }
 
-// Groups returns the differences, the gravest kind first, and those that the live
-// policy has with itself last; within a kind the most frequent first, as the report has
-// them.
+// Groups returns the differences, the gravest kind first, and within a kind those of most callers, as the report has
+// them. Behind these are those that are expected or accepted, and last those that the live policy has with itself.
 //
 // The order is that of what one has to look at: a group that the live policy makes without any
 // experiment (noise) says least about the change, however often it comes.
 func Groups(r *adminpb.Report) []*adminpb.Report_Difference {
 	groups := slices.Clone(r.Differences)
 	slices.SortStableFunc(groups, func(a, b *adminpb.Report_Difference) int {
-		noise := 0
-		switch {
-		case a.Noise && !b.Noise:
-			noise = 1
-		case b.Noise && !a.Noise:
-			noise = -1
-		}
-		return cmp.Or(noise, cmp.Compare(rankOf(a.Kind), rankOf(b.Kind)), cmp.Compare(b.RequestCount, a.RequestCount))
+		return cmp.Or(cmp.Compare(urgency(r, a), urgency(r, b)), cmp.Compare(rankOf(a.Kind), rankOf(b.Kind)))
 	})
 	return groups
+}
+
+// urgency is the less, the more a difference has to be looked at.
+func urgency(r *adminpb.Report, d *adminpb.Report_Difference) int {
+	switch {
+	case d.Noise:
+		return 2
+	case report.IsLeftOut(r, d):
+		return 1
+	default:
+		return 0
+	}
 }
 
 // Answers are what the callers get before and after, such as allowed and 403. They are the

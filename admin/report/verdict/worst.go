@@ -45,14 +45,13 @@ func worstEndpoint(r *adminpb.Report) string {
 }
 
 // hits are the endpoints of which at least half of the requests are decided otherwise, and nobody has
-// accepted it.
+// accepted or expects it.
 //
 // Half is more than what scanning and retries make of an endpoint that works.
 func hits(r *adminpb.Report) (found []hit) {
 	sums := make(map[hit]*hit)
 	for _, d := range r.Differences {
-		accepted := report.AcceptanceOf(r, d).GetState() == adminpb.Acceptance_IN_FORCE
-		if accepted || d.Kind != adminpb.Report_NEWLY_DENIED && d.Kind != adminpb.Report_NEWLY_ALLOWED {
+		if report.IsLeftOut(r, d) || d.Kind != adminpb.Report_NEWLY_DENIED && d.Kind != adminpb.Report_NEWLY_ALLOWED {
 			continue
 		}
 		at := hit{kind: d.Kind, method: d.Method, path: d.Path}

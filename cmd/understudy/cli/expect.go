@@ -51,7 +51,7 @@ func (c *Client) printExpectations(r *adminpb.Report) error {
 func canBeExpected(r *adminpb.Report, d *adminpb.Report_Difference) bool {
 	switch d.Kind {
 	case adminpb.Report_NEWLY_DENIED, adminpb.Report_NEWLY_ALLOWED, adminpb.Report_RESPONSE_CHANGED:
-		return strings.HasPrefix(d.Path, "/") && !report.IsExpected(r, d) && report.AcceptanceOf(r, d).GetState() != adminpb.Acceptance_IN_FORCE
+		return strings.HasPrefix(d.Path, "/") && !report.IsLeftOut(r, d)
 	default:
 		return false
 	}
