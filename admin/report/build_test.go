@@ -97,7 +97,7 @@ func TestBuild(t *testing.T) {
 		Drops: []*adminpb.Report_Drop{{Reason: "unavailable", RequestCount: 4}, {Reason: "queue_full", RequestCount: 1}},
 		Differences: []*adminpb.Report_Difference{{
 			Kind: adminpb.Report_NEWLY_DENIED, Method: "GET", Path: "/a/*", Principal: "spiffe://a", Rule: "main", Reason: "no role",
-			ExperimentStatus: 403, RequestCount: 6, EndpointRequestCount: 40, CallerCount: 1, FirstTime: at(51), LastTime: at(90),
+			ExperimentStatus: 403, RequestCount: 6, EndpointRequestCount: 40, EndpointAllowedCount: 40, CallerCount: 1, FirstTime: at(51), LastTime: at(90),
 			Examples: []*adminpb.Report_Example{
 				{Method: "GET", Path: "/a/1", Principal: "spiffe://a", Labels: map[string]string{"user": "ann"}, DecisionId: "d1"},
 				{Path: "/a/2"}, {Path: "/a/3"},

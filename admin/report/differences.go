@@ -35,7 +35,7 @@ type endpoint struct{ method, pattern string }
 // setDifferences writes the groups of a pair, the gravest kinds and in them those of most callers
 // first, and counts by kind what there is no room for.
 func setDifferences(r *adminpb.Report, p *evidencepb.Pair) {
-	totals := endpointTotals(p)
+	totals, allowed := endpointTotals(p), endpointsAllowed(p)
 	var failures []*evidencepb.Group
 	for _, g := range p.GetGroups() {
 		if g.GetKind() == int32(adminpb.Report_LIVE_FAILED) {
@@ -43,7 +43,8 @@ func setDifferences(r *adminpb.Report, p *evidencepb.Pair) {
 			continue
 		}
 		d := difference(g)
-		d.EndpointRequestCount = totals[endpoint{d.Method, d.Path}]
+		at := endpoint{d.Method, d.Path}
+		d.EndpointRequestCount, d.EndpointAllowedCount = totals[at], allowed[at]
 		d.Noise = p.GetNoise().GetKinds()[g.GetKind()] > 0
 		r.Differences = append(r.Differences, d)
 	}
@@ -105,6 +106,20 @@ func endpointTotals(p *evidencepb.Pair) map[endpoint]int64 {
 		totals[at] = max(totals[at], n)
 	}
 	return totals
+}
+
+// endpointsAllowed are the requests compared that the live policy allows, by method and pattern.
+func endpointsAllowed(p *evidencepb.Pair) map[endpoint]int64 {
+	allowed := make(map[endpoint]int64)
+	for _, e := range p.GetEndpoints() {
+		allowed[endpoint{e.GetMethod(), e.GetPattern()}] += e.GetAllowed()
+	}
+	for _, g := range p.GetGroups() {
+		if at := (endpoint{g.GetMethod(), g.GetPattern()}); g.GetKind() == int32(adminpb.Report_NEWLY_ALLOWED) {
+			allowed[at] = max(0, allowed[at]-g.GetCount())
+		}
+	}
+	return allowed
 }
 
 // difference turns a group into a difference, but for what depends on other groups.

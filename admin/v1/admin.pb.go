@@ -7576,9 +7576,13 @@ type Report_Difference struct {
 	Acceptance string `protobuf:"bytes,19,opt,name=acceptance,proto3" json:"acceptance,omitempty"`
 	// Output only. The expectation that covers the requests: its `number` among
 	// `expectations`; 0 if none does.
-	Expectation   int32 `protobuf:"varint,20,opt,name=expectation,proto3" json:"expectation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Expectation int32 `protobuf:"varint,20,opt,name=expectation,proto3" json:"expectation,omitempty"`
+	// Output only. Those of `endpoint_request_count` that the live policy allows: what
+	// newly denied requests are a part of. Some of them may be newly allowed, if there
+	// are more groups than a report has.
+	EndpointAllowedCount int64 `protobuf:"varint,21,opt,name=endpoint_allowed_count,json=endpointAllowedCount,proto3" json:"endpoint_allowed_count,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Report_Difference) Reset() {
@@ -7747,6 +7751,13 @@ func (x *Report_Difference) GetAcceptance() string {
 func (x *Report_Difference) GetExpectation() int32 {
 	if x != nil {
 		return x.Expectation
+	}
+	return 0
+}
+
+func (x *Report_Difference) GetEndpointAllowedCount() int64 {
+	if x != nil {
+		return x.EndpointAllowedCount
 	}
 	return 0
 }
@@ -8843,7 +8854,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tB\x03\xe0A\x02R\x06reason\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe7O\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2P\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -8973,7 +8984,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"decideTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\x91\a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\xcc\a\n" +
 	"\n" +
 	"Difference\x129\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x03R\x04kind\x12\x1b\n" +
@@ -9000,7 +9011,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"acceptance\x18\x13 \x01(\tB&\xe0A\x03\xfaA \n" +
 	"\x1eunderstudy.internal/AcceptanceR\n" +
 	"acceptance\x12%\n" +
-	"\vexpectation\x18\x14 \x01(\x05B\x03\xe0A\x03R\vexpectation\x1a\xfa\x01\n" +
+	"\vexpectation\x18\x14 \x01(\x05B\x03\xe0A\x03R\vexpectation\x129\n" +
+	"\x16endpoint_allowed_count\x18\x15 \x01(\x03B\x03\xe0A\x03R\x14endpointAllowedCount\x1a\xfa\x01\n" +
 	"\x12ExpectationSummary\x12\x1b\n" +
 	"\x06number\x18\x01 \x01(\x05B\x03\xe0A\x03R\x06number\x12G\n" +
 	"\vexpectation\x18\x02 \x01(\v2 .understudy.admin.v1.ExpectationB\x03\xe0A\x03R\vexpectation\x12(\n" +

@@ -18,11 +18,29 @@ const minHit = 10
 type hit struct {
 	kind         adminpb.Report_Kind
 	method, path string
-	count, all   int64
+	// count are of all requests, and allowed are those that the live policy allows; 0 if that is not known.
+	count, all, allowed int64
 }
 
-// worstEndpoint says of which endpoint at least half of the requests would be newly denied or newly
-// allowed: "90 of 90 requests of GET /orders/list would be newly denied". A share of all requests is
+// isWorth reports whether the verdict names the endpoint: a tenth of what the live policy allows there would be
+// newly denied, or half of all requests would be decided otherwise.
+//
+// Half is more than what scanning and retries make of an endpoint that works; but a scanner is denied before, too.
+func (h *hit) isWorth() bool {
+	tenth := h.kind == adminpb.Report_NEWLY_DENIED && h.allowed > 0 && 10*h.count >= h.allowed
+	return h.count >= minHit && (tenth || 2*h.count >= h.all)
+}
+
+// whole is how many requests count is of, with words for which of the endpoint's.
+func (h *hit) whole() (n int64, words string) {
+	if h.kind == adminpb.Report_NEWLY_DENIED && h.allowed > 0 && h.allowed < h.all {
+		return h.allowed, " that the live policy allows"
+	}
+	return h.all, ""
+}
+
+// worstEndpoint says of which endpoint a tenth of what the live policy allows would be newly denied, or half of the
+// requests newly allowed: "90 of 90 requests of GET /orders/list would be newly denied". A share of all requests is
 // thinned by anyone who asks for other things, and this is not. Of several it is one of the gravest
 // kind, and of those the one with the most such requests. It is empty if there is none, and where it
 // would repeat what the verdict says of all requests.
@@ -36,18 +54,16 @@ func worstEndpoint(r *adminpb.Report) string {
 			cmp.Compare(rankOf(a.kind), rankOf(b.kind)), cmp.Compare(b.count, a.count), cmp.Compare(a.path, b.path), cmp.Compare(a.method, b.method),
 		)
 	})
-	if p := report.PartOf(r, worst.kind); p.Count == worst.count && p.Whole == worst.all && !p.Estimated {
+	whole, words := worst.whole()
+	if p := report.PartOf(r, worst.kind); p.Count == worst.count && p.Whole == whole && !p.Estimated {
 		return ""
 	}
 	// Callers write methods and paths, and a verdict is also said where nobody escapes it.
 	at := diagnostics.Clean(worst.method + " " + worst.path)
-	return report.Number(worst.count) + " of " + Counted(worst.all, "request") + " of " + at + " " + Kinds[rankOf(worst.kind)].Clause
+	return report.Number(worst.count) + " of " + Counted(whole, "request") + " of " + at + words + " " + Kinds[rankOf(worst.kind)].Clause
 }
 
-// hits are the endpoints of which at least half of the requests are decided otherwise, and nobody has
-// accepted or expects it.
-//
-// Half is more than what scanning and retries make of an endpoint that works.
+// hits are the endpoints that the verdict may name: without the requests that somebody has accepted or expects.
 func hits(r *adminpb.Report) (found []hit) {
 	sums := make(map[hit]*hit)
 	for _, d := range r.Differences {
@@ -59,10 +75,10 @@ func hits(r *adminpb.Report) (found []hit) {
 			sums[at] = &hit{kind: d.Kind, method: d.Method, path: d.Path}
 		}
 		sums[at].count += d.RequestCount
-		sums[at].all = max(sums[at].all, d.EndpointRequestCount)
+		sums[at].all, sums[at].allowed = max(sums[at].all, d.EndpointRequestCount), max(sums[at].allowed, d.EndpointAllowedCount)
 	}
 	for _, h := range sums {
-		if h.count >= minHit && 2*h.count >= h.all {
+		if h.isWorth() {
 			found = append(found, *h)
 		}
 	}

@@ -18,21 +18,28 @@ func TestTheWorstEndpointIsNamed(t *testing.T) {
 		return &adminpb.Report_Difference{Kind: kind, Method: "GET", Path: path, RequestCount: n, EndpointRequestCount: of}
 	}
 	denied, allowed := adminpb.Report_NEWLY_DENIED, adminpb.Report_NEWLY_ALLOWED
+	ofAllowed := func(n, of, allowed int64) *adminpb.Report_Difference {
+		d := group(denied, "/a", n, of)
+		d.EndpointAllowedCount = allowed
+		return d
+	}
 	accepted := group(denied, "/orders/list", 90, 90)
 	accepted.Acceptance = "a"
 	for name, c := range map[string]struct {
 		groups []*adminpb.Report_Difference
 		want   string
 	}{
-		"in whole":                  {[]*adminpb.Report_Difference{group(denied, "/orders/list", 90, 90)}, "90 of 90 requests of GET /orders/list would be newly denied"},
-		"for two reasons":           {[]*adminpb.Report_Difference{group(denied, "/a", 20, 80), group(denied, "/a", 20, 80)}, "40 of 80 requests of GET /a would be newly denied"},
-		"the one with most":         {[]*adminpb.Report_Difference{group(denied, "/a", 10, 10), group(denied, "/b", 30, 60)}, "30 of 60 requests of GET /b would be newly denied"},
-		"denied before allowed":     {[]*adminpb.Report_Difference{group(allowed, "/a", 50, 50), group(denied, "/b", 10, 10)}, "10 of 10 requests of GET /b would be newly denied"},
-		"allowed":                   {[]*adminpb.Report_Difference{group(allowed, "/a", 50, 50)}, "50 of 50 requests of GET /a would be newly allowed"},
-		"under a half":              {[]*adminpb.Report_Difference{group(denied, "/a", 39, 80)}, ""},
-		"of few":                    {[]*adminpb.Report_Difference{group(denied, "/a", 9, 9)}, ""},
-		"accepted":                  {[]*adminpb.Report_Difference{accepted}, ""},
-		"another kind of a request": {[]*adminpb.Report_Difference{group(adminpb.Report_FAILED, "/a", 90, 90)}, ""},
+		"in whole":                   {[]*adminpb.Report_Difference{group(denied, "/orders/list", 90, 90)}, "90 of 90 requests of GET /orders/list would be newly denied"},
+		"for two reasons":            {[]*adminpb.Report_Difference{group(denied, "/a", 20, 80), group(denied, "/a", 20, 80)}, "40 of 80 requests of GET /a would be newly denied"},
+		"the one with most":          {[]*adminpb.Report_Difference{group(denied, "/a", 10, 10), group(denied, "/b", 30, 60)}, "30 of 60 requests of GET /b would be newly denied"},
+		"denied before allowed":      {[]*adminpb.Report_Difference{group(allowed, "/a", 50, 50), group(denied, "/b", 10, 10)}, "10 of 10 requests of GET /b would be newly denied"},
+		"allowed":                    {[]*adminpb.Report_Difference{group(allowed, "/a", 50, 50)}, "50 of 50 requests of GET /a would be newly allowed"},
+		"under a half":               {[]*adminpb.Report_Difference{group(denied, "/a", 39, 80)}, ""},
+		"a tenth of what is allowed": {[]*adminpb.Report_Difference{ofAllowed(39, 400, 80)}, "39 of 80 requests of GET /a that the live policy allows would be newly denied"},
+		"less than that":             {[]*adminpb.Report_Difference{ofAllowed(19, 400, 200)}, ""},
+		"of few":                     {[]*adminpb.Report_Difference{group(denied, "/a", 9, 9)}, ""},
+		"accepted":                   {[]*adminpb.Report_Difference{accepted}, ""},
+		"another kind of a request":  {[]*adminpb.Report_Difference{group(adminpb.Report_FAILED, "/a", 90, 90)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := report.WithCounts(&adminpb.Report_ReportCounts{
