@@ -91,6 +91,7 @@ var serveRows = []environmentRow{
 	{name: "UNDERSTUDY_DECISION_ID_HEADER", malformed: canary + ":"},
 	{name: "UNDERSTUDY_GRPC_DESCRIPTOR_SET"}, // the name of a file without secrets
 	{name: "UNDERSTUDY_DUPLICATE_KEYS", malformed: canary},
+	{name: "UNDERSTUDY_TOKEN_PAYLOAD"}, // any text is the key of a payload
 	{name: "UNDERSTUDY_ADMIN_OWNER", malformed: canary, with: []string{"UNDERSTUDY_ADMIN_TLS_CLIENT_CA=ca", inFront}},
 	{name: "UNDERSTUDY_ADMIN_REVOKED_FILE"}, // the name of a file without secrets
 	{name: "UNDERSTUDY_ADMIN_TOKEN_FILE", malformed: canary, with: []string{inFront}},
