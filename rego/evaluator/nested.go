@@ -108,7 +108,8 @@ func (d *nested) whole(m *machine) (opaque.Value, bool) {
 
 // getNested looks up a key in the value of nested rules. OPA evaluates their bodies with the key known before. If a
 // body looks the key up in the base document, where the number 1 and the text "1" are one name, OPA finds what
-// stands here at the other one.
+// stands here at the other one; and it may find nothing at a number in an unusual form (1e0), which [scope.lookup]
+// leaves to OPA.
 var getNested = &opaque.Function{Name: "get", Arity: 2, Part: true, Call: func(_ topdown.BuiltinContext, operands []*ast.Term, collect func(*ast.Term) error) error {
 	if other := otherName(operands[1]); other != nil && opaque.Get(operands[0], other) != nil {
 		return ErrUndecided

@@ -106,6 +106,10 @@ func (s scope) lookup(from source, operand *ast.Term, get *opaque.Function) sour
 	key := s.part(operand)
 	of := from.expr
 	at, found := s.derive(get, from.from, s.originOf(operand))
+	var numbers *site
+	if get == getNested {
+		numbers = s.noted(note{kind: Numbers, of: []origin{s.originOf(operand)}})
+	}
 	return source{from: found, constants: valuesAt(from.constants, operand), enumerated: from.enumerated, expr: func(f *frame) opaque.Value {
 		collection := of(f)
 		if collection.IsNone() {
@@ -114,6 +118,9 @@ func (s scope) lookup(from source, operand *ast.Term, get *opaque.Function) sour
 		k := key(f)
 		if k.IsNone() {
 			return k
+		}
+		if numbers != nil && !f.m.usual(numbers, k) {
+			return opaque.Value{}
 		}
 		return f.m.derive(at, get, collection, k)
 	}}
