@@ -67,10 +67,10 @@ func Of(left, right *adminpb.Policy) Diff {
 	return d
 }
 
-// keysOf are the keys of both maps, sorted.
-func keysOf[V any](left, right map[string]V) []string {
+// keysOf are the keys of all maps, sorted.
+func keysOf[V any](sides ...map[string]V) []string {
 	var keys []string
-	for _, side := range []map[string]V{left, right} {
+	for _, side := range sides {
 		for key := range side {
 			keys = append(keys, key)
 		}

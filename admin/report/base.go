@@ -126,7 +126,7 @@ func maxTakenBackCount() requirement {
 		v := judge(r, m)
 		v.have = takenBackText(m.report)
 		if m.report.TakenBackCount == nil {
-			v.have, v.met, v.unreachable = "not known: name the revision that it was made from, with `understudy rebase`", false, true
+			v.have, v.met, v.unreachable = "not known: name the revision that it was made from, with `understudy rebase --keep`", false, true
 		}
 		return v
 	}

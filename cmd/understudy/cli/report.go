@@ -204,6 +204,9 @@ func (c *Client) showReport(ctx context.Context, experiment string, required *ad
 	if err := c.writeReport(r, f); err != nil {
 		return err
 	}
+	if report.TakesBack(r) {
+		c.note("`understudy rebase %s` merges what the live policy has changed into it", c.short(experiment))
+	}
 	if wantsMore(r) {
 		c.explainWaiting(ctx, experiment, r)
 	}
