@@ -66,7 +66,7 @@ func reporting(l *library, c *comparer) (*countedReads, *admin.Server, func(*adm
 
 // allSeen requires that the whole change was seen.
 func allSeen() *adminpb.CommitRequirements {
-	return &adminpb.CommitRequirements{MinChangedCoverage: proto.Float64(1)}
+	return &adminpb.CommitRequirements{MaxUnjudgedCount: proto.Int64(0)}
 }
 
 // TestItemsAreKept: a report that is asked for again compares nothing and reads no contents, until
@@ -102,14 +102,14 @@ func TestItemsThatAreNotKnown(t *testing.T) {
 	onEachStore(t, "items-unknown", func(l *library) {
 		compiler := &comparer{err: admin.ErrNoCompiler}
 		_, _, report := reporting(l, compiler)
-		if r, err := report(nil); err != nil || r.ChangedCoverage != nil {
+		if r, err := report(nil); err != nil || r.UnjudgedItemCount != nil {
 			t.Errorf("without a compiler: got %v, %v", r, err)
 		}
 		if _, err := report(allSeen()); status.Code(err) != codes.Unavailable {
 			t.Errorf("without a compiler, and something is required: got %v, want UNAVAILABLE", err)
 		}
 		compiler.err = nil
-		if r, err := report(allSeen()); err != nil || r.ChangedCoverage == nil {
+		if r, err := report(allSeen()); err != nil || r.UnjudgedItemCount == nil {
 			t.Errorf("with a compiler again: got %v, %v", r, err)
 		}
 
@@ -117,7 +117,7 @@ func TestItemsThatAreNotKnown(t *testing.T) {
 		_, server, report := reporting(l, broken)
 		for range 3 {
 			r, err := report(allSeen())
-			if err != nil || r.ChangedCoverage != nil || r.RequirementsMet || !r.Requirements[0].Unreachable {
+			if err != nil || r.UnjudgedItemCount != nil || r.RequirementsMet || !r.Requirements[0].Unreachable {
 				t.Errorf("where it cannot be found out: got %v, %v", r, err)
 			}
 		}

@@ -73,7 +73,7 @@ ID = .changeId
 POST $EXP/acceptances?acceptanceId=a {"itemId":$ID,"experimentEtag":$E,"reason":"fine"}`)
 	r.publish("n1", requests(3))
 	r.hooked(func() { r.post2xx("DELETE", r.path("$EXP/acceptances/a"), "") })
-	r.do("via hooked\n" + `POST $EXP:commit {"etag":$E,"requirements":{"minChangedCoverage":1}}` +
+	r.do("via hooked\n" + `POST $EXP:commit {"etag":$E,"requirements":{"maxUnjudgedCount":0}}` +
 		"\nerror 400 FAILED_PRECONDITION REQUIREMENTS_NOT_MET\nvia s1\nGET $EXP\nis .etag $E")
 }
 

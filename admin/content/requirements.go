@@ -97,6 +97,7 @@ func maxCounts(r *adminpb.CommitRequirements) []limit[int64] {
 		{"max_newly_denied_count", r.MaxNewlyDeniedCount}, {"max_newly_allowed_count", r.MaxNewlyAllowedCount},
 		{"max_response_changed_count", r.MaxResponseChangedCount}, {"max_failed_count", r.MaxFailedCount},
 		{"max_dropped_count", r.MaxDroppedCount}, {"max_taken_back_count", r.MaxTakenBackCount},
+		{"max_unjudged_count", r.MaxUnjudgedCount},
 	}
 }
 
@@ -105,7 +106,7 @@ func shares(r *adminpb.CommitRequirements) []limit[float64] {
 	return []limit[float64]{
 		{"max_newly_denied_ratio", r.MaxNewlyDeniedRatio}, {"max_newly_allowed_ratio", r.MaxNewlyAllowedRatio},
 		{"max_response_changed_ratio", r.MaxResponseChangedRatio}, {"max_failed_ratio", r.MaxFailedRatio},
-		{"max_dropped_ratio", r.MaxDroppedRatio}, {"min_changed_coverage", r.MinChangedCoverage},
+		{"max_dropped_ratio", r.MaxDroppedRatio},
 	}
 }
 

@@ -140,7 +140,9 @@ func pathsOf(d policydiff.Diff) (paths []string) {
 
 // isNamed reports whether a conflict is at a path, in it or around it.
 func isNamed(conflicts []policydiff.Conflict, path string) bool {
-	return slices.ContainsFunc(conflicts, func(c policydiff.Conflict) bool { return strings.HasPrefix(path, c.Path) || strings.HasPrefix(c.Path, path) })
+	return slices.ContainsFunc(conflicts, func(c policydiff.Conflict) bool {
+		return strings.HasPrefix(path, c.Path) || strings.HasPrefix(c.Path, path)
+	})
 }
 
 // isSet reports whether the document has a list at a path, of which single elements are merged.

@@ -167,8 +167,8 @@ func countAccepted(r *adminpb.Report) {
 		}
 	}
 	r.AcceptedItemCount += acceptedBeyond(r, int(r.GetItemCount())-len(r.GetItems()))
-	if r.ChangedCoverage != nil {
-		setCoverage(r)
+	if r.UnjudgedItemCount != nil {
+		setUnjudged(r)
 	}
 }
 

@@ -68,33 +68,34 @@ func TestAcceptedItems(t *testing.T) {
 		accepted *adminpb.Acceptance
 		state    adminpb.Acceptance_State
 		why      string
-		// items is how many were accepted, and coverage what that makes.
-		items    int64
-		coverage float64
+		// items is how many were accepted, and left how many are unjudged then.
+		items, left int64
 	}{
-		"a rule":          {in: itemInput(few), accepted: acceptedItem("a", few.Items[0].ID), state: adminpb.Acceptance_IN_FORCE, items: 1, coverage: 1.0 / 3},
-		"a row":           {in: itemInput(few, 1), accepted: acceptedItem("a", few.Items[2].ID), state: adminpb.Acceptance_IN_FORCE, items: 1, coverage: 2.0 / 3},
-		"seen meanwhile":  {in: itemInput(few, 1), accepted: acceptedItem("a", few.Items[0].ID), state: adminpb.Acceptance_IN_FORCE, items: 0, coverage: 1.0 / 3},
-		"a table":         {in: itemInput(many, 1, 0, 3), accepted: acceptedItem("a", table), state: adminpb.Acceptance_IN_FORCE, items: 19, coverage: 1},
-		"another table":   {in: itemInput(changeOf(21, 0)), accepted: acceptedItem("a", table), state: adminpb.Acceptance_VOID, why: "the policies differ in something else now"},
-		"everything":      {in: itemInput(beyond, 1), accepted: acceptedItem("a", all), state: adminpb.Acceptance_IN_FORCE, items: 25, coverage: 1},
-		"everything else": {in: itemInput(changeOf(20, 6), 1), accepted: acceptedItem("a", all), state: adminpb.Acceptance_VOID, why: "something else now", coverage: 1.0 / 27},
-		"replaced":        {in: itemInput(few), accepted: replaced, state: adminpb.Acceptance_REPLACED, why: "it was accepted again"},
+		"a rule":          {in: itemInput(few), accepted: acceptedItem("a", few.Items[0].ID), state: adminpb.Acceptance_IN_FORCE, items: 1, left: 2},
+		"a row":           {in: itemInput(few, 1), accepted: acceptedItem("a", few.Items[2].ID), state: adminpb.Acceptance_IN_FORCE, items: 1, left: 1},
+		"seen meanwhile":  {in: itemInput(few, 1), accepted: acceptedItem("a", few.Items[0].ID), state: adminpb.Acceptance_IN_FORCE, items: 0, left: 2},
+		"a table":         {in: itemInput(many, 1, 0, 3), accepted: acceptedItem("a", table), state: adminpb.Acceptance_IN_FORCE, items: 19, left: 0},
+		"another table":   {in: itemInput(changeOf(21, 0)), accepted: acceptedItem("a", table), state: adminpb.Acceptance_VOID, why: "the policies differ in something else now", left: 22},
+		"everything":      {in: itemInput(beyond, 1), accepted: acceptedItem("a", all), state: adminpb.Acceptance_IN_FORCE, items: 25, left: 0},
+		"everything else": {in: itemInput(changeOf(20, 6), 1), accepted: acceptedItem("a", all), state: adminpb.Acceptance_VOID, why: "something else now", left: 26},
+		"replaced":        {in: itemInput(few), accepted: replaced, state: adminpb.Acceptance_REPLACED, why: "it was accepted again", left: 3},
 		"four eyes": {
 			in: itemInput(few), now: report.AcceptanceContext{FourEyes: true, Editors: []string{"ann"}}, accepted: acceptedItem("a", few.Items[0].ID),
-			state: adminpb.Acceptance_VOID, why: "must not have set the policy",
+			state: adminpb.Acceptance_VOID, why: "must not have set the policy", left: 3,
 		},
 	} {
 		r := accept(test.in, test.now, test.accepted)
 		if got := test.accepted; got.State != test.state || !strings.Contains(got.StateReason, test.why) || (test.why == "") != (got.StateReason == "") {
 			t.Errorf("%s: got %s (%s), want %s (%s)", name, got.State, got.StateReason, test.state, test.why)
 		}
-		if r.AcceptedItemCount != test.items || r.GetChangedCoverage() != test.coverage {
-			t.Errorf("%s: %d items were accepted, which makes %v; want %d and %v", name, r.AcceptedItemCount, r.GetChangedCoverage(), test.items, test.coverage)
+		if r.AcceptedItemCount != test.items || report.Unjudged(r) != test.left {
+			t.Errorf("%s: %d items were accepted, and %d are unjudged; want %d and %d", name, r.AcceptedItemCount, report.Unjudged(r), test.items, test.left)
 		}
-		judged := report.Judge(&adminpb.CommitRequirements{MinChangedCoverage: &test.coverage}, adminpb.Report_RequirementResult_CALL, r, report.Committer{})
-		if !judged[0].Met {
-			t.Errorf("%s: %v", name, judged[0])
+		for limit, met := range map[int64]bool{test.left: true, test.left - 1: false} {
+			judged := report.Judge(&adminpb.CommitRequirements{MaxUnjudgedCount: &limit}, adminpb.Report_RequirementResult_CALL, r, report.Committer{})
+			if judged[0].Met != met {
+				t.Errorf("%s: %v", name, judged[0])
+			}
 		}
 	}
 	for what, other := range map[string]report.Input{
@@ -106,7 +107,7 @@ func TestAcceptedItems(t *testing.T) {
 		}
 	}
 	a := acceptedItem("a", few.Items[0].ID)
-	if r := accept(report.Input{PolicyEtag: "p", ExperimentEtag: "e"}, report.AcceptanceContext{}, a); a.State != adminpb.Acceptance_STATE_UNSPECIFIED || r.ChangedCoverage != nil {
+	if r := accept(report.Input{PolicyEtag: "p", ExperimentEtag: "e"}, report.AcceptanceContext{}, a); a.State != adminpb.Acceptance_STATE_UNSPECIFIED || r.UnjudgedItemCount != nil {
 		t.Errorf("where it is not known in what they differ: got %v", a)
 	}
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // DefaultRequirements is what a careful commit requires everywhere: no request is newly denied, newly allowed or
-// answered otherwise, or fails; at most 1 % was not compared; and requests have shown each item of the change. Commands
+// answered otherwise, or fails; at most 1 % was not compared; and no item of the change is unjudged. Commands
 // and the page hold a commit against it if no requirements are given.
-const DefaultRequirements = "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"
+const DefaultRequirements = "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0"
 
 // defaultRequests is the number of requests that the term [DefaultTerm] requires next to these.
 const defaultRequests = "requests>=1000"
@@ -44,8 +44,8 @@ type Doubts struct {
 	More   int64
 	// Rest are the requirements that are not met even then.
 	Rest []*adminpb.Report_RequirementResult
-	// Unjudged are the names of the requirements that a list of requirements lacks; nil if none was given.
-	Unjudged []string
+	// Missing are the names of the requirements that a list of requirements lacks; nil if none was given.
+	Missing []string
 	// Required is what is still required: of what is in Rest, no more than twice what there is.
 	Required *adminpb.CommitRequirements
 }
@@ -55,17 +55,20 @@ func (d Doubts) None() bool { return len(d.Groups)+len(d.Items)+len(d.Rest) == 0
 
 // DoubtsOf returns the doubts that a report leaves to who requires what is given, which may be nil: if it
 // demands nothing, the default requirements stand in its place, else what it judges is no doubt. What decides and
-// no requirement is about ([Unjudged]) is held against what a careful reviewer asks for: no such request, and
+// no requirement is about ([Missing]) is held against what a careful reviewer asks for: no such request, and
 // each item seen. The report may be judged by any requirements, or none.
 func DoubtsOf(r *adminpb.Report, given *adminpb.CommitRequirements) Doubts {
 	var d Doubts
 	var careful *adminpb.CommitRequirements
 	if Demands(given) {
-		d.Unjudged = unjudgedBy(r, given)
-		careful = strict(d.Unjudged)
+		d.Missing = missingFrom(given, r)
+		careful = strict(d.Missing)
+		if left := Unjudged(r); left > 0 && given.GetMaxUnjudgedCount() >= left { // a limit that no report is ready with
+			careful.MaxUnjudgedCount = Default().MaxUnjudgedCount
+		}
 		d.Required = merged(given, careful)
 	} else {
-		careful = merged(Default(), strict(unjudgedBy(r, Default())))
+		careful = merged(Default(), strict(missingFrom(Default(), r)))
 		d.Required = proto.CloneOf(careful)
 	}
 	if TakesBack(r) && d.Required.MaxTakenBackCount == nil && !MayTakeBack(r) {
@@ -76,7 +79,7 @@ func DoubtsOf(r *adminpb.Report, given *adminpb.CommitRequirements) Doubts {
 	}
 	r = proto.CloneOf(r)
 	groups, room := doubtedGroups(r, careful), acceptanceRoom(r)
-	if careful.MinChangedCoverage != nil {
+	if careful.MaxUnjudgedCount != nil {
 		d.Items = doubtedItems(r, room-len(groups))
 		d.Unseen, d.More = unseenLines(r)
 	}
@@ -88,7 +91,7 @@ func DoubtsOf(r *adminpb.Report, given *adminpb.CommitRequirements) Doubts {
 	r.AcceptedDifferences = kindCounts(counts)
 	if len(d.Items) > 0 {
 		r.AcceptedItemCount = r.ItemCount - r.SeenItemCount
-		setCoverage(r)
+		setUnjudged(r)
 	}
 	d.Rest = unmetOf(careful, r)
 	for _, q := range d.Rest {
@@ -97,8 +100,8 @@ func DoubtsOf(r *adminpb.Report, given *adminpb.CommitRequirements) Doubts {
 	return d
 }
 
-// unjudgedBy returns about what of a report that decides neither requirements are nor those of its location.
-func unjudgedBy(r *adminpb.Report, given *adminpb.CommitRequirements) []string {
+// missingFrom returns about what of a report that decides neither requirements are nor those of its location.
+func missingFrom(given *adminpb.CommitRequirements, r *adminpb.Report) []string {
 	of := proto.CloneOf(r)
 	of.Requirements = Judge(given, adminpb.Report_RequirementResult_CALL, r, Committer{})
 	for _, q := range r.GetRequirements() {
@@ -106,7 +109,7 @@ func unjudgedBy(r *adminpb.Report, given *adminpb.CommitRequirements) []string {
 			of.Requirements = append(of.Requirements, q)
 		}
 	}
-	return Unjudged(of)
+	return Missing(of)
 }
 
 // strict returns the requirements of these names that a careful reviewer has.
@@ -126,8 +129,8 @@ func strict(names []string) *adminpb.CommitRequirements {
 			out.MaxFailedCount = all.MaxFailedCount
 		case dropped:
 			out.MaxDroppedRatio = all.MaxDroppedRatio
-		case changed:
-			out.MinChangedCoverage = all.MinChangedCoverage
+		case unjudged:
+			out.MaxUnjudgedCount = all.MaxUnjudgedCount
 		}
 	}
 	return out
@@ -174,7 +177,7 @@ func doubtedGroups(r *adminpb.Report, careful *adminpb.CommitRequirements) (out 
 // unseenLines returns the lines of a report with items that no request has shown and nobody has accepted, and
 // how many such items are in no line.
 func unseenLines(r *adminpb.Report) (lines []*adminpb.Report_Item, more int64) {
-	more = Unseen(r)
+	more = Unjudged(r)
 	for _, item := range r.GetItems() {
 		// What stands for the items beyond those that are known one by one has nothing to show.
 		if named := item.GetKind() != adminpb.Report_Item_ITEM_KIND_UNSPECIFIED; named && item.GetState() != adminpb.Report_Item_ACCEPTED && !SeenWhole(item) {
@@ -226,8 +229,8 @@ func loosen(r *adminpb.CommitRequirements, name string, of *adminpb.Report) {
 		r.MaxFailedCount = twice(adminpb.Report_FAILED)
 	case dropped:
 		r.MaxDroppedRatio = nil
-	case changed:
-		r.MinChangedCoverage = nil
+	case unjudged:
+		r.MaxUnjudgedCount = nil
 	case takenBack:
 		r.MaxTakenBackCount = of.TakenBackCount
 	}

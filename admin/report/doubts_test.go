@@ -37,20 +37,20 @@ func TestDoubts(t *testing.T) {
 		rest          string
 		required      string
 	}{
-		"all is shown":       {in: itemInput(few, seen...), required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
-		"items":              {in: itemInput(few, 1), items: 2, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
-		"groups":             {in: withGroups(itemInput(few, seen...), 2), groups: 2, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
-		"both":               {in: withGroups(itemInput(few, 1), 2), groups: 2, items: 2, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
-		"a table":            {in: itemInput(changeOf(500, 0), 1), items: 1, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
-		"what is not listed": {in: itemInput(changeOf(20, 7), 1), items: 1, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
+		"all is shown":       {in: itemInput(few, seen...), required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0"},
+		"items":              {in: itemInput(few, 1), items: 2, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0"},
+		"groups":             {in: withGroups(itemInput(few, seen...), 2), groups: 2, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0"},
+		"both":               {in: withGroups(itemInput(few, 1), 2), groups: 2, items: 2, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0"},
+		"a table":            {in: itemInput(changeOf(500, 0), 1), items: 1, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0"},
+		"what is not listed": {in: itemInput(changeOf(20, 7), 1), items: 1, required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0"},
 		"too many groups": {
 			in: withGroups(itemInput(few, 1), 60), groups: 49, items: 1, rest: "newly-allowed=0",
-			required: "newly-denied=0,newly-allowed<=66,response-changed=0,failed=0,dropped<=1%,changed>=100%",
+			required: "newly-denied=0,newly-allowed<=66,response-changed=0,failed=0,dropped<=1%,unjudged=0",
 		},
-		"dropped":          {in: dropped, rest: "dropped<=1%", required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,changed>=100%"},
-		"nothing compared": {in: report.Input{PolicyEtag: "p", ExperimentEtag: "e", Change: few}, items: 3, rest: "dropped<=1%", required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,changed>=100%"},
+		"dropped":          {in: dropped, rest: "dropped<=1%", required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,unjudged=0"},
+		"nothing compared": {in: report.Input{PolicyEtag: "p", ExperimentEtag: "e", Change: few}, items: 3, rest: "dropped<=1%", required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,unjudged=0"},
 		"change not known": {
-			in: report.Input{PolicyEtag: "p", ExperimentEtag: "e", Evidence: itemInput(few).Evidence}, rest: "changed>=100%",
+			in: report.Input{PolicyEtag: "p", ExperimentEtag: "e", Evidence: itemInput(few).Evidence}, rest: "unjudged=0",
 			required: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%",
 		},
 	} {
@@ -97,28 +97,28 @@ func TestDoubtsBesideAList(t *testing.T) {
 	changed.Evidence.Pairs[0].Counts.AllowedChanged = 3
 	changed.Evidence.Pairs[0].Groups = []*evidencepb.Group{{Kind: int32(adminpb.Report_RESPONSE_CHANGED), Method: "GET", Pattern: "/a", Count: 3, Callers: set(1), Changes: []string{"header x-role"}}}
 	for name, test := range map[string]struct {
-		in              report.Input
-		given           string
-		groups, items   int
-		unjudged, wants string
+		in             report.Input
+		given          string
+		groups, items  int
+		missing, wants string
 	}{
-		"all is judged":             {in: withGroups(itemInput(few, 1), 2), given: "newly-allowed<=6,changed>=10%", wants: "newly-allowed<=6,changed>=10%"},
-		"no list":                   {in: withGroups(itemInput(few, 1), 2), groups: 2, items: 2, wants: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
-		"items are not judged":      {in: withGroups(itemInput(few, 1), 2), given: "newly-allowed<=6", items: 2, unjudged: "changed", wants: "newly-allowed<=6,changed>=100%"},
-		"neither is who is let in":  {in: withGroups(itemInput(few, 1), 2), given: "requests>=1,scope=all-pairs", groups: 2, items: 2, unjudged: "newly-allowed changed", wants: "requests>=1,newly-allowed=0,changed>=100%,scope=all-pairs"},
-		"responses are not judged":  {in: changed, given: "newly-denied=0", groups: 1, unjudged: "response-changed", wants: "newly-denied=0,response-changed=0"},
-		"responses without a list":  {in: changed, groups: 1, wants: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"},
-		"who commits is not judged": {in: itemInput(few, 1, 1, 1), given: "different-committer", unjudged: "requests", wants: "requests>=1,different-committer"},
-		"a duration is no evidence": {in: itemInput(few, 1, 1, 1), given: "duration>=0s", unjudged: "requests", wants: "requests>=1,duration>=0s"},
+		"all is judged":             {in: withGroups(itemInput(few, 1), 2), given: "newly-allowed<=6,unjudged=0", wants: "newly-allowed<=6,unjudged=0"},
+		"no list":                   {in: withGroups(itemInput(few, 1), 2), groups: 2, items: 2, wants: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0"},
+		"items are not judged":      {in: withGroups(itemInput(few, 1), 2), given: "newly-allowed<=6", items: 2, missing: "unjudged", wants: "newly-allowed<=6,unjudged=0"},
+		"neither is who is let in":  {in: withGroups(itemInput(few, 1), 2), given: "requests>=1,scope=all-pairs", groups: 2, items: 2, missing: "newly-allowed unjudged", wants: "requests>=1,newly-allowed=0,unjudged=0,scope=all-pairs"},
+		"responses are not judged":  {in: changed, given: "newly-denied=0", groups: 1, missing: "response-changed", wants: "newly-denied=0,response-changed=0"},
+		"responses without a list":  {in: changed, groups: 1, wants: "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0"},
+		"who commits is not judged": {in: itemInput(few, 1, 1, 1), given: "different-committer", missing: "requests", wants: "requests>=1,different-committer"},
+		"a duration is no evidence": {in: itemInput(few, 1, 1, 1), given: "duration>=0s", missing: "requests", wants: "requests>=1,duration>=0s"},
 	} {
 		given, err := report.Parse(test.given)
 		if err != nil && test.given != "" {
 			t.Fatal(err)
 		}
 		d := report.DoubtsOf(accept(test.in, report.AcceptanceContext{}), given)
-		if got := strings.Join(d.Unjudged, " "); len(d.Groups) != test.groups || len(d.Items) != test.items || got != test.unjudged || report.Format(d.Required) != test.wants {
-			t.Errorf("%s: got %d groups, %d items, unjudged %s, and required %s;\nwant %d, %d, %s, %s",
-				name, len(d.Groups), len(d.Items), got, report.Format(d.Required), test.groups, test.items, test.unjudged, test.wants)
+		if got := strings.Join(d.Missing, " "); len(d.Groups) != test.groups || len(d.Items) != test.items || got != test.missing || report.Format(d.Required) != test.wants {
+			t.Errorf("%s: got %d groups, %d items, missing %s, and required %s;\nwant %d, %d, %s, %s",
+				name, len(d.Groups), len(d.Items), got, report.Format(d.Required), test.groups, test.items, test.missing, test.wants)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestDoubtsListTheirItems(t *testing.T) {
 
 // TestDefaultRequirements are read back as they are written.
 func TestDefaultRequirements(t *testing.T) {
-	if got, want := report.Format(report.Default()), "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%"; got != want {
+	if got, want := report.Format(report.Default()), "newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -161,10 +161,10 @@ func TestDefaultRequirements(t *testing.T) {
 // TestDefaultTerm: terms of one's own take the place of those of the default that have the same name.
 func TestDefaultTerm(t *testing.T) {
 	for text, want := range map[string]string{
-		"default":                   "requests>=1000,newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%",
-		"default,requests >= 20000": "requests>=20000,newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,changed>=100%",
+		"default":                   "requests>=1000,newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0",
+		"default,requests >= 20000": "requests>=20000,newly-denied=0,newly-allowed=0,response-changed=0,failed=0,dropped<=1%,unjudged=0",
 		"newly-denied<=1%, default, callers>=5": "requests>=1000,callers>=5,newly-denied<=1%,newly-allowed=0,response-changed=0,failed=0," +
-			"dropped<=1%,changed>=100%",
+			"dropped<=1%,unjudged=0",
 	} {
 		r, err := report.Parse(text)
 		if got := report.Format(r); err != nil || got != want {

@@ -42,7 +42,7 @@ func setItems(r *adminpb.Report, list *change.List, p *evidencepb.Pair) {
 	r.ItemCount = int64(len(list.Items) + list.More)
 	r.Items = items
 	r.ChangeId = changeID(r, list)
-	setCoverage(r)
+	setUnjudged(r)
 }
 
 // changeID returns what an acceptance names all items by; empty if there are none. Of items beyond
@@ -66,13 +66,10 @@ func at(of []int32, i int) int64 {
 	return int64(of[i])
 }
 
-// setCoverage writes which share of the items was seen or accepted.
-func setCoverage(r *adminpb.Report) {
-	coverage := 1.0
-	if r.ItemCount > 0 {
-		coverage = float64(r.SeenItemCount+r.AcceptedItemCount) / float64(r.ItemCount)
-	}
-	r.ChangedCoverage = &coverage
+// setUnjudged writes how many of the items nobody has seen or accepted.
+func setUnjudged(r *adminpb.Report) {
+	n := Unjudged(r)
+	r.UnjudgedItemCount = &n
 }
 
 // itemOf returns an item with what so many distinct requests have shown of it.
@@ -227,10 +224,10 @@ func isOpen(item *adminpb.Report_Item) bool {
 	return item.State == adminpb.Report_Item_UNSEEN || item.State == adminpb.Report_Item_PENDING
 }
 
-// Unseen is how many items of a report nobody has seen or accepted.
-func Unseen(r *adminpb.Report) int64 {
+// Unjudged is how many items of a report nobody has seen or accepted.
+func Unjudged(r *adminpb.Report) int64 {
 	return r.GetItemCount() - r.GetSeenItemCount() - r.GetAcceptedItemCount()
 }
 
 // ChangeKnown reports whether it could be found out in what the policies of a report differ.
-func ChangeKnown(r *adminpb.Report) bool { return r.ChangedCoverage != nil }
+func ChangeKnown(r *adminpb.Report) bool { return r.UnjudgedItemCount != nil }

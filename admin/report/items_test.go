@@ -73,8 +73,8 @@ func TestItemsAreSeen(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if r.ItemCount != 9 || r.SeenItemCount != 3 || report.Unseen(r) != 6 || r.GetChangedCoverage() != 3.0/9 {
-		t.Errorf("of %d items, %d were seen and %d not, which is %v", r.ItemCount, r.SeenItemCount, report.Unseen(r), r.GetChangedCoverage())
+	if r.ItemCount != 9 || r.SeenItemCount != 3 || report.Unjudged(r) != 6 {
+		t.Errorf("of %d items, %d were seen and %d not, want 9, 3 and 6", r.ItemCount, r.SeenItemCount, report.Unjudged(r))
 	}
 	_, got = listOf(list, 7, []int32{0, 0, 3}, []int32{0, 0, 1})
 	if got[1] != "r PENDING 0 of 1" {
@@ -143,13 +143,12 @@ func TestChangeNotKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	report.SetResults(r, nil, required, report.Committer{})
-	if report.ChangeKnown(r) || len(r.Items) > 0 || report.Ready(r) || cmp.Diff(report.Unjudged(r), []string{"changed"}) != "" {
-		t.Errorf("known is %v, ready is %v, unjudged are %q", report.ChangeKnown(r), report.Ready(r), report.Unjudged(r))
+	if report.ChangeKnown(r) || len(r.Items) > 0 || report.Ready(r) || cmp.Diff(report.Missing(r), []string{"unjudged"}) != "" {
+		t.Errorf("known is %v, ready is %v, missing are %q", report.ChangeKnown(r), report.Ready(r), report.Missing(r))
 	}
 }
 
-// TestUnseenIsJudged: as long as an item is unseen, a report with requirements is ready only if one of them
-// is about the items.
+// TestUnseenIsJudged: as long as an item is unjudged, a report with requirements is not ready, whatever they allow.
 func TestUnseenIsJudged(t *testing.T) {
 	for _, c := range []struct {
 		required string
@@ -158,8 +157,9 @@ func TestUnseenIsJudged(t *testing.T) {
 	}{
 		{"newly-denied=0,newly-allowed=0,failed=0", nil, false},
 		{"newly-denied=0,newly-allowed=0,failed=0", ones(0, 3), true},
-		{"newly-denied=0,changed>=100%", ones(0, 2), false},
-		{"newly-denied=0,changed>=60%", ones(0, 2), true},
+		{"newly-denied=0,unjudged=0", ones(0, 2), false},
+		{"newly-denied=0,unjudged<=2", ones(0, 2), false},
+		{"newly-denied=0,unjudged=0", ones(0, 3), true},
 	} {
 		list := changed(0, map[string]int{"data.few": 3})
 		r, _ := listOf(list, 0, c.shown, nil)
@@ -169,7 +169,7 @@ func TestUnseenIsJudged(t *testing.T) {
 		}
 		report.SetResults(r, nil, required, report.Committer{})
 		if report.Ready(r) != c.ready {
-			t.Errorf("%s with %d of 3 seen: ready is %v; unjudged are %q", c.required, r.SeenItemCount, report.Ready(r), report.Unjudged(r))
+			t.Errorf("%s with %d of 3 seen: ready is %v; missing are %q", c.required, r.SeenItemCount, report.Ready(r), report.Missing(r))
 		}
 	}
 }

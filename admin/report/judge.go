@@ -130,7 +130,7 @@ func OnlyAwaitsCommitter(report *adminpb.Report) bool {
 
 // DemandsItems reports whether requirements, which may be nil, are about the items in which the
 // policies differ.
-func DemandsItems(r *adminpb.CommitRequirements) bool { return r != nil && r.MinChangedCoverage != nil }
+func DemandsItems(r *adminpb.CommitRequirements) bool { return r != nil && r.MaxUnjudgedCount != nil }
 
 // Demands reports whether requirements demand anything: those that are nil, or have a scope
 // alone, do not.

@@ -15,7 +15,7 @@ import (
 // withItems sets how many items a report has, how many of them were seen, and how many accepted.
 func withItems(r *adminpb.Report, all, seen, accepted int64) *adminpb.Report {
 	r.ItemCount, r.SeenItemCount, r.AcceptedItemCount = all, seen, accepted
-	r.ChangedCoverage = proto.Float64(float64(seen+accepted) / float64(max(1, all)))
+	r.UnjudgedItemCount = proto.Int64(int64(all - seen - accepted))
 	return r
 }
 
@@ -167,13 +167,13 @@ func TestJudge(t *testing.T) {
 		{"newly-denied<=9", accepted, "10, apart from 80 accepted requests", "at most 9", false, true},
 		{"newly-denied<=0.2%", accepted, "0.161% (10 of 6,212 requests that the live policy allows), apart from 80 accepted requests", "at most 0.2%", true, false},
 		{"failed=0", accepted, "0, apart from 8 accepted requests", "at most 0", true, false},
-		{"changed>=90%", examining, "80% (4 of 5), 1,234 still being examined", "at least 90%", false, false},
-		{"changed>=80%", examining, "80% (4 of 5)", "at least 80%", true, false},
-		{"changed>=80%", unexamined, "0% (0 of 5), 2 could not be examined: only more traffic shows more", "at least 80%", false, false},
-		{"changed>=80%", compared, "80% (4 of 5)", "at least 80%", true, false},
-		{"changed>=100%", compared, "80% (4 of 5)", "at least 100%", false, false},
-		{"changed>=100%", withItems(&adminpb.Report{RequestCount: 1}, 0, 0, 0), "nothing differs", "at least 100%", true, false},
-		{"changed>=80%", &adminpb.Report{RequestCount: 1}, "not known: it cannot be found out in what the policies differ", "at least 80%", false, true},
+		{"unjudged=0", examining, "1 of 5 items, 1,234 still being examined", "at most 0", false, false},
+		{"unjudged<=1", examining, "1 of 5 items", "at most 1", true, false},
+		{"unjudged=0", unexamined, "5 of 5 items, 2 could not be examined: only more traffic shows more", "at most 0", false, false},
+		{"unjudged<=1", compared, "1 of 5 items", "at most 1", true, false},
+		{"unjudged=0", compared, "1 of 5 items", "at most 0", false, false},
+		{"unjudged=0", withItems(&adminpb.Report{RequestCount: 1}, 0, 0, 0), "nothing differs", "at most 0", true, false},
+		{"unjudged=0", &adminpb.Report{RequestCount: 1}, "not known: it cannot be found out in what the policies differ", "at most 0", false, true},
 		{"all-nodes", compared, "3 of 5 nodes", "all nodes", false, false},
 		{"all-nodes", &adminpb.Report{NodeCount: 2, ReportingNodeCount: 2}, "2 of 2 nodes", "all nodes", true, false},
 		{"all-nodes", never, "no live node with the policy", "all nodes", false, false},
@@ -288,9 +288,9 @@ func TestDemands(t *testing.T) {
 	}
 }
 
-// TestUnjudged: what changes who gets in, and more than 1 % that was not compared, has to be judged
+// TestMissing: what changes who gets in, and more than 1 % that was not compared, has to be judged
 // by some requirement, anyone who asks for it; a response that changed has not.
-func TestUnjudged(t *testing.T) {
+func TestMissing(t *testing.T) {
 	counts := &adminpb.Report{RequestCount: 100, NewlyDeniedCount: 1, NewlyAllowedCount: 2, FailedCount: 3, ResponseChangedCount: 4, LiveFailedCount: 1}
 	for _, c := range []struct {
 		location, call, want string
@@ -316,7 +316,7 @@ func TestUnjudged(t *testing.T) {
 			t.Fatal(err)
 		}
 		report.SetResults(c.report, location, call, report.Committer{})
-		if got := strings.Join(report.Unjudged(c.report), " "); got != c.want {
+		if got := strings.Join(report.Missing(c.report), " "); got != c.want {
 			t.Errorf("%q and %q: got %q, want %q", c.location, c.call, got, c.want)
 		}
 		if ready := report.Ready(c.report); ready != (len(report.Unmet(c.report)) == 0 && c.want == "") {

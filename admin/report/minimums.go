@@ -45,13 +45,13 @@ func minRequests() requirement {
 // minCallers is the number of distinct callers of those.
 func minCallers() requirement {
 	field := func(r *adminpb.CommitRequirements) *int64 { return &r.MinCallerCount }
-	return minimum("callers", field, func(m measured) (int64, string) { return distinct(m, m.counts.GetCallerCount()) })
+	return minimum(minCallersName, field, func(m measured) (int64, string) { return distinct(m, m.counts.GetCallerCount()) })
 }
 
 // minEndpoints is the number of distinct methods and paths of those.
 func minEndpoints() requirement {
 	field := func(r *adminpb.CommitRequirements) *int64 { return &r.MinEndpointCount }
-	return minimum("endpoints", field, func(m measured) (int64, string) { return distinct(m, m.counts.GetEndpointCount()) })
+	return minimum(minEndpointsName, field, func(m measured) (int64, string) { return distinct(m, m.counts.GetEndpointCount()) })
 }
 
 // distinct writes how many distinct callers or endpoints the requests have that one side allows.
@@ -66,7 +66,7 @@ func distinct(m measured, n int64) (int64, string) {
 // minDuration is the time in which the experiment was ACTIVE.
 func minDuration() requirement {
 	return requirement{
-		name: "duration", operator: atLeast, form: durationForm,
+		name: minDurationName, operator: atLeast, form: durationForm,
 		set: func(r *adminpb.CommitRequirements, value string) error {
 			d, err := parseDuration(value)
 			r.MinDuration = durationpb.New(d)

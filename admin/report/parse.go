@@ -68,7 +68,7 @@ const DefaultTerm = "default"
 //	failed<=0.1%          at most this share of those compared
 //	dropped<=1%           at most this share of all requests was not compared
 //	taken-back<=2         at most this many changes of the live policy are taken back; 0 unless it is said
-//	changed>=80%          at least this share of the items in which they differ was seen or accepted
+//	unjudged=0            no item in which they differ is left that no request has shown and nobody has accepted
 //	all-nodes             every live node that has the policy reports
 //	different-committer   anyone who commits has never set the policy of the experiment
 //	scope=all-pairs       with whatever live policy, instead of present-pair
@@ -245,7 +245,7 @@ var aliases = map[string]string{
 	"caller": "callers", "principals": "callers", "users": "callers", "min-caller-count": "callers",
 	"endpoint": "endpoints", "paths": "endpoints", "routes": "endpoints", "min-endpoint-count": "endpoints",
 	"lost": dropped, "rebase": takenBack, "reverts": takenBack, "four-eyes": DifferentCommitter, "committer": DifferentCommitter, "require-different-committer": DifferentCommitter,
-	"coverage": changed, "rules": changed, "changed-rules": changed, "items": changed, "time": "duration", "min-duration": "duration", "pairs": "scope",
+	"coverage": unjudged, "rules": unjudged, "changed-rules": unjudged, "changed": unjudged, "items": unjudged, "unseen": unjudged, "time": "duration", "min-duration": "duration", "pairs": "scope",
 }
 
 // nearest returns the name that is meant by a misspelt one; empty if none is near.

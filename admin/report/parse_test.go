@@ -17,7 +17,7 @@ import (
 // everything has each field set.
 const everything = "requests>=10000,callers>=20,endpoints>=5,duration>=1h30m,newly-denied=0,newly-denied<=0.1%,newly-denied<=0.5%@95," +
 	"newly-denied<=0.25%@95/requests,newly-allowed<=3,newly-allowed=0%,newly-allowed<=1%@95,newly-allowed<=100%@95/requests," +
-	"response-changed<=12,response-changed<=12.5%,failed=0,failed<=100%,dropped<=7,dropped<=1%,changed>=80%,all-nodes," +
+	"response-changed<=12,response-changed<=12.5%,failed=0,failed<=100%,dropped<=7,dropped<=1%,unjudged<=2,all-nodes," +
 	"scope=all-pairs"
 
 func TestParse(t *testing.T) {
@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		"failed<=0.1%":             {MaxFailedRatio: proto.Float64(0.001)},
 		"failed<=0.1%,failed<=9":   {MaxFailedRatio: proto.Float64(0.001), MaxFailedCount: proto.Int64(9)},
 		"dropped<=100%":            {MaxDroppedRatio: proto.Float64(1)},
-		"changed>=66.67%":          {MinChangedCoverage: proto.Float64(0.6667)},
+		"unjudged<=3":              {MaxUnjudgedCount: proto.Int64(3)},
 		"all-nodes":                {RequireAllNodes: true},
 		"different-committer":      {RequireDifferentCommitter: true},
 		"scope=present-pair":       {Scope: adminpb.CommitRequirements_PRESENT_PAIR},
@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 			MaxResponseChangedCount: proto.Int64(12), MaxResponseChangedRatio: proto.Float64(0.125),
 			MaxFailedCount: proto.Int64(0), MaxFailedRatio: proto.Float64(1),
 			MaxDroppedCount: proto.Int64(7), MaxDroppedRatio: proto.Float64(0.01),
-			MinChangedCoverage: proto.Float64(0.8), RequireAllNodes: true, Scope: adminpb.CommitRequirements_ALL_PAIRS,
+			MaxUnjudgedCount: proto.Int64(2), RequireAllNodes: true, Scope: adminpb.CommitRequirements_ALL_PAIRS,
 		},
 	} {
 		got, err := report.Parse(text)
@@ -86,8 +86,8 @@ func TestParseErrors(t *testing.T) {
 		"newly-denied>=1%@95/requests":   "newly-denied is a maximum: write newly-denied<=1%@95/requests",
 		"failed<=1%@95":                  "failed has no bound at 95%, as newly-denied and newly-allowed have: write it without @",
 		"dropped<=1%@95/requests":        "dropped has no bound at 95%",
-		"changed-rules>=100%":            "did you mean changed?",
-		"coverage>=100%":                 "did you mean changed?",
+		"changed-rules>=100%":            "did you mean unjudged?",
+		"coverage>=100%":                 "did you mean unjudged?",
 		"zebra=1":                        "there is no such requirement; there are default, requests,",
 		"requests<=5":                    "requests is a minimum: write requests>=5",
 		"requests=5":                     "requests is a minimum: write requests>=5",
@@ -115,7 +115,7 @@ func TestParseErrors(t *testing.T) {
 		"failed<=-1%":                    "a share is a percentage from 0% to 100%",
 		"failed<=NaN%":                   "a share is a percentage from 0% to 100%",
 		"failed<=1e-3%":                  "a share is a percentage from 0% to 100%",
-		"changed>=80":                    "a share is a percentage",
+		"unjudged<=80%":                  "a count is a whole number",
 		"duration>=10":                   "a duration has a unit, such as 30m, 1h30m or 7d",
 		"duration>=-1h":                  "a duration has a unit",
 		"duration>=1h-5m":                "a duration has a unit",

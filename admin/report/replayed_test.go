@@ -56,7 +56,7 @@ func TestReplayedIsNoEvidence(t *testing.T) {
 
 	alone := &evidencepb.Evidence{ExperimentEtag: "e", Replayed: []*evidencepb.Pair{replayed}}
 	r := report.Build(report.Input{Name: reportName, PolicyEtag: "p2", ExperimentEtag: "e", Evidence: alone})
-	required := &adminpb.CommitRequirements{MinRequestCount: 1, MinChangedCoverage: proto.Float64(0.1)}
+	required := &adminpb.CommitRequirements{MinRequestCount: 1, MaxUnjudgedCount: proto.Int64(9)}
 	report.SetResults(r, nil, required, report.Committer{})
 	if len(report.Unmet(r)) != 2 {
 		t.Errorf("got %v, want that neither requirement is met", r.GetRequirements())

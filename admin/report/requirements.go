@@ -54,16 +54,23 @@ const (
 	presentPair = "present-pair"
 )
 
-// The names of limits that [Unjudged] asks for.
+// The names of limits that [Missing] asks for.
 const (
 	newlyDenied     = "newly-denied"
 	responseChanged = "response-changed"
 	newlyAllowed    = "newly-allowed"
 	failed          = "failed"
 	dropped         = "dropped"
-	changed         = "changed"
+	unjudged        = "unjudged"
 	takenBack       = "taken-back"
 	minRequestsName = "requests"
+)
+
+// The names of the other requirements on how much traffic there was.
+const (
+	minCallersName   = "callers"
+	minEndpointsName = "endpoints"
+	minDurationName  = "duration"
 )
 
 // nothingCompared is what there is of a share before anything was compared.
@@ -90,34 +97,31 @@ var requirements = slices.Concat(
 	limits(failed, adminpb.Report_FAILED, func(r *adminpb.CommitRequirements) (**int64, **float64) {
 		return &r.MaxFailedCount, &r.MaxFailedRatio
 	}),
-	[]requirement{maxDroppedCount(), maxDroppedShare(), minCoverage(), maxTakenBackCount(), allNodes(), differentCommitter(), scope()},
+	[]requirement{maxDroppedCount(), maxDroppedShare(), maxUnjudgedCount(), maxTakenBackCount(), allNodes(), differentCommitter(), scope()},
 )
 
-// minCoverage is the share of the items in which the policies differ that was seen or accepted. They are
-// those of the present pair, whatever the scope.
-func minCoverage() requirement {
-	field := func(r *adminpb.CommitRequirements) **float64 { return &r.MinChangedCoverage }
-	set, value := optional(field, parseShare, formatShare)
-	return requirement{
-		name: changed, operator: atLeast, form: shareForm, set: set, value: value,
-		judge: func(r *adminpb.CommitRequirements, m measured) judgement {
-			need := *r.MinChangedCoverage
-			v := judgement{need: "at least " + formatShare(need)}
-			switch of := m.report; {
-			case of.ChangedCoverage == nil:
-				v.have, v.unreachable = "not known: it cannot be found out in what the policies differ", true
-			case of.GetItemCount() == 0:
-				v.have, v.met = "nothing differs", true
-			default:
-				_, v.have = shareOf(of.GetSeenItemCount()+of.GetAcceptedItemCount(), of.GetItemCount())
-				v.met = of.GetChangedCoverage() >= need
-				if !v.met {
-					v.have += unexamined(of)
-				}
-			}
-			return v
-		},
+// maxUnjudgedCount is a limit on the items in which the policies differ that are unjudged. They are those of the
+// present pair, whatever the scope. More traffic may show them; an acceptance does it, too.
+func maxUnjudgedCount() requirement {
+	q := maxCount(unjudged, func(r *adminpb.CommitRequirements) **int64 { return &r.MaxUnjudgedCount }, func(m measured) (int64, string) {
+		n := Unjudged(m.report)
+		return n, Number(n) + " of " + Counted(m.report.GetItemCount(), "item")
+	})
+	judge := q.judge
+	q.judge = func(r *adminpb.CommitRequirements, m measured) judgement {
+		v := judge(r, m)
+		v.unreachable = false
+		switch {
+		case !ChangeKnown(m.report):
+			v.have, v.met, v.unreachable = "not known: it cannot be found out in what the policies differ", false, true
+		case m.report.GetItemCount() == 0:
+			v.have = "nothing differs"
+		case !v.met:
+			v.have += unexamined(m.report)
+		}
+		return v
 	}
+	return q
 }
 
 // unexamined says what is missing of the examination of requests; empty if nothing is.

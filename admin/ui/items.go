@@ -41,7 +41,7 @@ var itemStates = map[adminpb.Report_Item_State][2]string{
 // itemsOf are those of a report.
 func itemsOf(r *adminpb.Report) itemTables {
 	t := itemTables{Summary: verdict.Unseen(r)}
-	t.Unseen = report.Unseen(r) > 0 || !report.ChangeKnown(r)
+	t.Unseen = report.Unjudged(r) > 0 || !report.ChangeKnown(r)
 	if t.Summary != "" {
 		t.Summary += verdict.NothingKnown(r)
 	} else if r.ItemCount > 0 {

@@ -77,7 +77,7 @@ func TestExperimentsInTheOrderOfDecisions(t *testing.T) {
 		t.Errorf("the experiments are %v, want %v", got, want)
 	}
 	s.require(&adminpb.CommitRequirements{MaxNewlyAllowedCount: proto.Int64(0)})
-	if got, want := rowsOf(s.page(location), "trials"), []string{"c/same", "d/differs", "b/waits", "a/new"}; !slices.Equal(got, want) {
+	if got, want := rowsOf(s.page(location), "trials"), []string{"d/differs", "c/same", "b/waits", "a/new"}; !slices.Equal(got, want) {
 		t.Errorf("with a requirement, the experiments are %v, want %v", got, want)
 	}
 	if text := textOf(t, page); !strings.Contains(text, "4 experiments, those first that wait for a decision") {

@@ -1297,9 +1297,9 @@ type Report struct {
 	SeenItemCount int64 `protobuf:"varint,49,opt,name=seen_item_count,json=seenItemCount,proto3" json:"seen_item_count,omitempty"`
 	// Output only. How many of `item_count` were not seen, and accepted.
 	AcceptedItemCount int64 `protobuf:"varint,50,opt,name=accepted_item_count,json=acceptedItemCount,proto3" json:"accepted_item_count,omitempty"`
-	// Output only. The share of all items that were seen or accepted, from 0 to 1; 1 if
-	// there are none. Absent if it cannot be found out in what the policies differ.
-	ChangedCoverage *float64 `protobuf:"fixed64,51,opt,name=changed_coverage,json=changedCoverage,proto3,oneof" json:"changed_coverage,omitempty"`
+	// Output only. How many of `item_count` are unjudged: no request has shown them, and
+	// nobody has accepted them. Absent if it cannot be found out in what the policies differ.
+	UnjudgedItemCount *int64 `protobuf:"varint,63,opt,name=unjudged_item_count,json=unjudgedItemCount,proto3,oneof" json:"unjudged_item_count,omitempty"`
 	// Output only. What the comparisons exclude: at most how large the shares of newly
 	// denied and of newly allowed are, of callers and of requests. Those of callers are
 	// absent where too many requests have no caller that is known, and all where nothing
@@ -1686,9 +1686,9 @@ func (x *Report) GetAcceptedItemCount() int64 {
 	return 0
 }
 
-func (x *Report) GetChangedCoverage() float64 {
-	if x != nil && x.ChangedCoverage != nil {
-		return *x.ChangedCoverage
+func (x *Report) GetUnjudgedItemCount() int64 {
+	if x != nil && x.UnjudgedItemCount != nil {
+		return *x.UnjudgedItemCount
 	}
 	return 0
 }
@@ -5059,9 +5059,10 @@ type CommitRequirements struct {
 	// Optional. At most this share of all requests was not compared: what was
 	// dropped, by chance or not, and what the live policy failed to decide.
 	MaxDroppedRatio *float64 `protobuf:"fixed64,11,opt,name=max_dropped_ratio,json=maxDroppedRatio,proto3,oneof" json:"max_dropped_ratio,omitempty"`
-	// Optional. At least this share of the items in which the two policies differ was
-	// seen or accepted, from 0 to 1.
-	MinChangedCoverage *float64 `protobuf:"fixed64,19,opt,name=min_changed_coverage,json=minChangedCoverage,proto3,oneof" json:"min_changed_coverage,omitempty"`
+	// Optional. At most this many items in which the two policies differ are unjudged: no
+	// request has shown them, and nobody has accepted them. A report is not ready with any
+	// (`Report.unjudged_item_count`), so a limit above 0 is for commits by the API.
+	MaxUnjudgedCount *int64 `protobuf:"varint,25,opt,name=max_unjudged_count,json=maxUnjudgedCount,proto3,oneof" json:"max_unjudged_count,omitempty"`
 	// Optional. At most this share of callers is newly denied, with a confidence of 95 %
 	// however often the report is looked at: above 0 and at most 1. Where fewer than
 	// 95 % of the requests that the live policy allows have a caller that is known, that
@@ -5206,9 +5207,9 @@ func (x *CommitRequirements) GetMaxDroppedRatio() float64 {
 	return 0
 }
 
-func (x *CommitRequirements) GetMinChangedCoverage() float64 {
-	if x != nil && x.MinChangedCoverage != nil {
-		return *x.MinChangedCoverage
+func (x *CommitRequirements) GetMaxUnjudgedCount() int64 {
+	if x != nil && x.MaxUnjudgedCount != nil {
+		return *x.MaxUnjudgedCount
 	}
 	return 0
 }
@@ -8854,7 +8855,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tB\x03\xe0A\x02R\x06reason\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2P\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc2P\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -8908,8 +8909,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"item_count\x180 \x01(\x03B\x03\xe0A\x03R\titemCount\x12+\n" +
 	"\x0fseen_item_count\x181 \x01(\x03B\x03\xe0A\x03R\rseenItemCount\x123\n" +
-	"\x13accepted_item_count\x182 \x01(\x03B\x03\xe0A\x03R\x11acceptedItemCount\x123\n" +
-	"\x10changed_coverage\x183 \x01(\x01B\x03\xe0A\x03H\x00R\x0fchangedCoverage\x88\x01\x01\x12>\n" +
+	"\x13accepted_item_count\x182 \x01(\x03B\x03\xe0A\x03R\x11acceptedItemCount\x128\n" +
+	"\x13unjudged_item_count\x18? \x01(\x03B\x03\xe0A\x03H\x00R\x11unjudgedItemCount\x88\x01\x01\x12>\n" +
 	"\x06bounds\x184 \x03(\v2!.understudy.admin.v1.Report.BoundB\x03\xe0A\x03R\x06bounds\x12P\n" +
 	"\x10all_pairs_bounds\x185 \x03(\v2!.understudy.admin.v1.Report.BoundB\x03\xe0A\x03R\x0eallPairsBounds\x12\"\n" +
 	"\n" +
@@ -9129,9 +9130,9 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\x0f\n" +
 	"\vLIVE_FAILED\x10\x05:\x8c\x01\xeaA\x88\x01\n" +
-	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06reportB\x13\n" +
-	"\x11_changed_coverageB\x13\n" +
-	"\x11_taken_back_countJ\x04\b\x19\x10\x1aJ\x04\b\x1a\x10\x1bJ\x04\b\x1f\x10 J\x04\b \x10!R\rchanged_rulesR\x15changed_rule_coverageR\fchanged_dataR\x18other_changed_rule_count\"\x9c\t\n" +
+	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06reportB\x16\n" +
+	"\x14_unjudged_item_countB\x13\n" +
+	"\x11_taken_back_countJ\x04\b\x19\x10\x1aJ\x04\b\x1a\x10\x1bJ\x04\b\x1f\x10 J\x04\b \x10!J\x04\b3\x104R\rchanged_rulesR\x15changed_rule_coverageR\fchanged_dataR\x18other_changed_rule_countR\x10changed_coverage\"\x9c\t\n" +
 	"\n" +
 	"Acceptance\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
@@ -9409,7 +9410,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16reservation_max_length\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x14reservationMaxLength\"j\n" +
 	"\x15ExternalServiceFilter\x12&\n" +
 	"\fendpoint_url\x18\x01 \x01(\tB\x03\xe0A\x01R\vendpointUrl\x12)\n" +
-	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xb5\x0f\n" +
+	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xcb\x0f\n" +
 	"\x12CommitRequirements\x12/\n" +
 	"\x11min_request_count\x18\x01 \x01(\x03B\x03\xe0A\x01R\x0fminRequestCount\x12A\n" +
 	"\fmin_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\vminDuration\x12=\n" +
@@ -9422,8 +9423,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x1amax_response_changed_ratio\x18\t \x01(\x01B\x03\xe0A\x01H\x06R\x17maxResponseChangedRatio\x88\x01\x01\x122\n" +
 	"\x10max_failed_ratio\x18\n" +
 	" \x01(\x01B\x03\xe0A\x01H\aR\x0emaxFailedRatio\x88\x01\x01\x124\n" +
-	"\x11max_dropped_ratio\x18\v \x01(\x01B\x03\xe0A\x01H\bR\x0fmaxDroppedRatio\x88\x01\x01\x12:\n" +
-	"\x14min_changed_coverage\x18\x13 \x01(\x01B\x03\xe0A\x01H\tR\x12minChangedCoverage\x88\x01\x01\x12=\n" +
+	"\x11max_dropped_ratio\x18\v \x01(\x01B\x03\xe0A\x01H\bR\x0fmaxDroppedRatio\x88\x01\x01\x126\n" +
+	"\x12max_unjudged_count\x18\x19 \x01(\x03B\x03\xe0A\x01H\tR\x10maxUnjudgedCount\x88\x01\x01\x12=\n" +
 	"\x16max_newly_denied_bound\x18\x14 \x01(\x01B\x03\xe0A\x01H\n" +
 	"R\x13maxNewlyDeniedBound\x88\x01\x01\x12?\n" +
 	"\x17max_newly_allowed_bound\x18\x15 \x01(\x01B\x03\xe0A\x01H\vR\x14maxNewlyAllowedBound\x88\x01\x01\x12L\n" +
@@ -9448,14 +9449,14 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x18_max_newly_allowed_ratioB\x1d\n" +
 	"\x1b_max_response_changed_ratioB\x13\n" +
 	"\x11_max_failed_ratioB\x14\n" +
-	"\x12_max_dropped_ratioB\x17\n" +
-	"\x15_min_changed_coverageB\x19\n" +
+	"\x12_max_dropped_ratioB\x15\n" +
+	"\x13_max_unjudged_countB\x19\n" +
 	"\x17_max_newly_denied_boundB\x1a\n" +
 	"\x18_max_newly_allowed_boundB!\n" +
 	"\x1f_max_newly_denied_request_boundB\"\n" +
 	" _max_newly_allowed_request_boundB\x14\n" +
 	"\x12_max_dropped_countB\x17\n" +
-	"\x15_max_taken_back_countJ\x04\b\f\x10\rR\x19min_changed_rule_coverage\"\xbf\x02\n" +
+	"\x15_max_taken_back_countJ\x04\b\f\x10\rJ\x04\b\x13\x10\x14R\x19min_changed_rule_coverageR\x14min_changed_coverage\"\xbf\x02\n" +
 	"\x15PolicyPreviewMetadata\x12K\n" +
 	"\x05state\x18\x01 \x01(\x0e20.understudy.admin.v1.PolicyPreviewMetadata.StateB\x03\xe0A\x03R\x05state\x12\"\n" +
 	"\n" +

@@ -17,7 +17,7 @@ var (
 )
 
 // terms are what every list has that is shown as an example: they get copied.
-var terms = []string{"newly-denied", "newly-allowed", "failed", "dropped", "changed"}
+var terms = []string{"newly-denied", "newly-allowed", "failed", "dropped", "unjudged"}
 
 // TestGates: each list of requirements that a document or a shipped file shows judges who is
 // locked out, who is let in, what fails, what was not compared and what was not seen.

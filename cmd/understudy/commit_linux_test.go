@@ -127,19 +127,11 @@ func TestACommitOnATerminalIsCareful(t *testing.T) {
 	}, strings.NewReader(""), &out, &out); code != 0 {
 		t.Fatalf("the check ended with %d:\n%s", code, out.String())
 	}
-	o.do("wait", tighter, "--require", "requests>=1,newly-denied<=1,changed>=0%")
-	testkit.Await(t, "the request is examined, so that the items stay as they are", func() bool {
-		var report struct{ PendingRequestCount json.Number }
-		_, text := o.r.call(t, "admin", "GET", policies+"/shop/experiments/tighter/report", "")
-		if err := json.Unmarshal([]byte(text), &report); err != nil {
-			t.Fatal(err)
-		}
-		return report.PendingRequestCount == "" || report.PendingRequestCount == "0"
-	})
+	o.awaitReport()
 
 	code, stderr := o.answer("no", func() {}, "commit", tighter)
 	for _, want := range []string{
-		"NOT MET  newly-denied=0", "NOT MET  changed>=100%", "Who commits accepts:\n", "  newly denied GET /internal/stock: 1 request, for at most 2 requests of this caller\n",
+		"NOT MET  newly-denied=0", "NOT MET  unjudged=0", "Who commits accepts:\n", "  newly denied GET /internal/stock: 1 request, for at most 2 requests of this caller\n",
 		"  not seen: `data.permissions.support[\"api/reports\"]` + ", "[reason] understudy: nothing was committed\n",
 	} {
 		if code != 1 || !strings.Contains(stderr, want) {
@@ -165,7 +157,7 @@ func TestACommitOnATerminalIsCareful(t *testing.T) {
 	const list = "newly-denied<=1,newly-allowed=0"
 	code, stderr = o.answer("no", func() {}, "commit", tighter, "--require", list)
 	for _, want := range []string{
-		"Look first: both requirements are met, but no requirement is about changed", "No requirement is about changed. Who commits accepts:\n",
+		"Look first: both requirements are met, but no requirement is about unjudged", "No requirement is about unjudged. Who commits accepts:\n",
 		"  not seen: `data.permissions.support[\"api/reports\"]` + ", "[reason] understudy: nothing was committed\n",
 	} {
 		if code != 1 || !strings.Contains(stderr, want) || strings.Contains(stderr, "newly denied GET /internal/stock: 1 request, for") {
@@ -194,4 +186,18 @@ func (o operator) etag(experiment string) string {
 		o.t.Fatalf("no etag in\n%s", out.String())
 	}
 	return `W/"` + etag + `"`
+}
+
+// awaitReport waits until the report of shop/tighter has a request, and all are examined, so that its items stay as they
+// are.
+func (o operator) awaitReport() {
+	o.t.Helper()
+	testkit.Await(o.t, "a request is compared and examined", func() bool {
+		var report struct{ RequestCount, PendingRequestCount json.Number }
+		_, text := o.r.call(o.t, "admin", "GET", policies+"/shop/experiments/tighter/report", "")
+		if err := json.Unmarshal([]byte(text), &report); err != nil {
+			o.t.Fatal(err)
+		}
+		return report.RequestCount != "" && report.RequestCount != "0" && (report.PendingRequestCount == "" || report.PendingRequestCount == "0")
+	})
 }

@@ -19,7 +19,7 @@ func TestAReportThatWantsMoreOfAStoppedPreview(t *testing.T) {
 	if code := run(t.Context(), []string{"check", "--addr", o.r.bound["authz"], "--policy", demo.Policy, "--path", "/public/catalog"}, strings.NewReader(""), t.Output(), t.Output()); code != 0 {
 		t.Fatalf("the check ended with %d", code)
 	}
-	o.do("wait", tighter, "--require", "requests>=1,changed>=0%")
+	o.awaitReport()
 	o.do("stop", tighter)
 
 	var out, stderr strings.Builder

@@ -78,14 +78,13 @@ func (r *row) contradictions(traffic string) (out []string) {
 	unmet := truth.denied+truth.allowed+truth.failed > 0
 	want := "Ready"
 	switch {
-	case unmet:
-		want = "Do not commit"
-	case !all, traffic == overloaded:
+	case traffic == overloaded:
 		want = "Not yet"
-	case truth.changed > 0:
+	case unmet, !all, truth.changed > 0:
 		want = "Look first"
 	}
-	if truth.verdict != want {
+	bothDeny := truth.verdict == "Not yet" && !unmet && !all // and so no request counts
+	if truth.verdict != want && !bothDeny {
 		out = append(out, fmt.Sprintf("the verdict is %q; with these counts and items it has to be %q", truth.verdict, want))
 	}
 	if met := r.truths[meets]; met != nil && met.differing() > 0 && truth.verdict == "Ready" && r.unknowable[traffic] == "" {

@@ -25,7 +25,7 @@ func Unseen(r *adminpb.Report) string {
 	if !report.ChangeKnown(r) {
 		return "it is not known in what the policies differ"
 	}
-	n, accepted := report.Unseen(r), r.AcceptedItemCount
+	n, accepted := report.Unjudged(r), r.AcceptedItemCount
 	if n+accepted == 0 {
 		return ""
 	}
@@ -50,7 +50,7 @@ func Unseen(r *adminpb.Report) string {
 //
 // Without a difference the unseen items are all that could still make one.
 func NothingKnown(r *adminpb.Report) string {
-	switch n := report.Unseen(r) + r.GetAcceptedItemCount(); {
+	switch n := report.Unjudged(r) + r.GetAcceptedItemCount(); {
 	case !report.ChangeKnown(r) || !report.Examined(r) || n == 0 || differing(r) > 0:
 		return ""
 	case n == 1:

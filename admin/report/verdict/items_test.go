@@ -46,7 +46,7 @@ func TestWhat(t *testing.T) {
 
 // TestNothingKnown: of items that were not seen nothing is known only where nothing is decided otherwise.
 func TestNothingKnown(t *testing.T) {
-	r := &adminpb.Report{RequestCount: 40, UnchangedCount: 40, ItemCount: 2, SeenItemCount: 0, ChangedCoverage: proto.Float64(0)}
+	r := &adminpb.Report{RequestCount: 40, UnchangedCount: 40, ItemCount: 2, SeenItemCount: 0, UnjudgedItemCount: proto.Int64(2)}
 	if got := verdict.NothingKnown(r); got != ": nothing is known of them" {
 		t.Errorf("without a difference: got %q", got)
 	}

@@ -19,7 +19,7 @@ func TestSampledShares(t *testing.T) {
 		}
 	}
 	r := report.WithCounts(counts(100, 10))
-	r.Estimate, r.ChangedCoverage = counts(800, 80), proto.Float64(1)
+	r.Estimate, r.UnjudgedItemCount = counts(800, 80), proto.Int64(0)
 	for _, c := range []struct {
 		effective             float64
 		share, words, verdict string

@@ -52,35 +52,37 @@ func (v Verdict) String() string {
 // Of judges a report: by its requirements if there are any, else by whether there is any difference, and
 // by whether requests have shown all items of the change.
 //
-// The order of the cases is that of what stops a commit:
+// The first case that applies is the verdict:
 //
 //	Do not commit    it takes back a change of the live policy that it was not made from
-//	Do not commit    a limit on a count is exceeded, and counts do not fall
+//	Do not commit    a requirement can be met neither by more traffic nor by people who accept what there is
 //	Not by you       all is met but that somebody else commits
-//	Not yet          a requirement is not met
+//	Look first       nothing is missing but the judgement of people
+//	Not yet          more traffic is needed
 //	Not known yet    nothing was compared
-//	Look first       something differs, or was not seen, and no requirement judged that
+//	Look first       something differs, or is unjudged, and no requirement judged that
 //	Ready            requirements judged all that decides, and are met
 //	No difference    nothing differs and all items were seen, without requirements
 //
-// "Ready" is good only where somebody said beforehand what is enough. Without requirements nothing is
-// good: the report then says what it saw, and leaves the rest to people.
+// "Ready" is good only where somebody said beforehand what is enough, and where no item of the change is
+// unjudged. Without requirements nothing is good: the report then says what it saw, and leaves the rest to people.
 func Of(r *adminpb.Report) Verdict {
 	if undone := TakesBack(r); undone != "" && !report.MayTakeBack(r) {
 		return Verdict{"Do not commit", undone + "; " + changeOf(r), Bad}
 	}
-	if word, why := hindrance(r); word != "" {
-		return Verdict{word, why + "; " + changeOf(r), Bad}
+	if v := hindrance(r); v.Word != "" {
+		v.Why += "; " + changeOf(r)
+		return v
 	}
 	of := int64(len(r.Requirements))
 	switch {
 	case r.RequestCount == 0:
 		return Verdict{"Not known yet", changeOf(r), Unknown}
-	case of > 0 && Unjudged(r) != "":
-		return Verdict{"Look first", allMet(of) + ", but " + Unjudged(r) + "; " + changeOf(r), Look}
+	case of > 0 && Missing(r) != "":
+		return Verdict{"Look first", allMet(of) + ", but " + Missing(r) + "; " + changeOf(r), Look}
 	case of > 0:
 		return Verdict{"Ready", allMet(of) + "; " + changeOf(r) + noDenials(r), Good}
-	case differing(r) > 0, report.Unseen(r) > 0, !report.ChangeKnown(r), report.Incomplete(r):
+	case differing(r) > 0, report.Unjudged(r) > 0, !report.ChangeKnown(r), report.Incomplete(r):
 		return Verdict{"Look first", changeOf(r), Look}
 	default:
 		return Verdict{noDifference, strings.TrimPrefix(changeOf(r), "no difference "), Unknown}
@@ -97,41 +99,48 @@ func noDenials(r *adminpb.Report) string {
 	return "; no request that the live policy denies was compared"
 }
 
-// hindrance is the word and the reason of a report that does not meet its requirements; empty if
-// it meets all.
+// hindrance is the verdict on a report that does not meet its requirements; without a word if it meets all.
 //
 // A limit on a share can come back within reach with more traffic; one on a count cannot, unless an
 // acceptance takes requests out of it.
-func hindrance(r *adminpb.Report) (word, why string) {
-	unmet, unreachable := unmetOf(r)
+func hindrance(r *adminpb.Report) Verdict {
+	unmet, hopeless := unmetOf(r)
 	of := int64(len(r.Requirements))
 	switch {
-	case unreachable > 0:
-		return "Do not commit", numberOf(unreachable, of) + " can no longer be met"
+	case hopeless > 0:
+		return Verdict{"Do not commit", numberOf(hopeless, of) + " can no longer be met", Bad}
 	case report.OnlyAwaitsCommitter(r):
-		return "Not by you", "somebody else has to commit it"
-	case unmet == 2 && of == 2:
-		return "Not yet", "neither of the requirements is met"
-	case unmet > 1 && unmet == of:
-		return "Not yet", "none of the " + report.Number(of) + " requirements is met"
+		return Verdict{"Not by you", "somebody else has to commit it", Bad}
+	case report.AwaitsPeople(r):
+		return Verdict{"Look first", numberOf(unmet, of) + areOf(unmet) + " for people to judge", Look}
 	case unmet > 0:
-		return "Not yet", numberOf(unmet, of) + areOf(unmet) + " not met"
+		return Verdict{"Not yet", notMet(unmet, of), Bad}
 	default:
-		return "", ""
+		return Verdict{}
 	}
 }
 
-// unmetOf is how many requirements are not met, and how many of these can no longer be.
-func unmetOf(r *adminpb.Report) (unmet, unreachable int64) {
-	for _, q := range r.Requirements {
-		if !q.Met {
-			unmet++
-			if q.Unreachable {
-				unreachable++
-			}
+// notMet says that so many requirements are not met.
+func notMet(unmet, of int64) string {
+	switch {
+	case unmet == 2 && of == 2:
+		return "neither of the requirements is met"
+	case unmet > 1 && unmet == of:
+		return "none of the " + report.Number(of) + " requirements is met"
+	default:
+		return numberOf(unmet, of) + areOf(unmet) + " not met"
+	}
+}
+
+// unmetOf is how many requirements are not met, and how many of these neither traffic nor people can meet.
+func unmetOf(r *adminpb.Report) (unmet, hopeless int64) {
+	for _, q := range report.Unmet(r) {
+		unmet++
+		if report.IsHopeless(r, q) {
+			hopeless++
 		}
 	}
-	return unmet, unreachable
+	return unmet, hopeless
 }
 
 // allMet says that all of so many requirements are met.
@@ -146,17 +155,20 @@ func allMet(of int64) string {
 	}
 }
 
-// Unjudged says about what no requirement is that decides ([report.Unjudged]); it is empty if
-// there is one about each.
+// Missing says why a report is not ready that meets its requirements: about what no requirement is that decides
+// ([report.Missing]), or that items are unjudged; it is empty if all is judged.
 //
 // What decides is who is newly denied, who is newly allowed, what failed, what was dropped, and which
 // items were seen. A list of requirements that is silent on one of them has not judged the change.
-func Unjudged(r *adminpb.Report) string {
-	names := report.Unjudged(r)
-	if len(names) == 0 {
+func Missing(r *adminpb.Report) string {
+	switch names := report.Missing(r); {
+	case len(names) > 0:
+		return "no requirement is about " + strings.Join(names, " or ")
+	case report.AllJudged(r):
 		return ""
+	default:
+		return Counted(report.Unjudged(r), "item") + areOf(report.Unjudged(r)) + " unjudged"
 	}
-	return "no requirement is about " + strings.Join(names, " or ")
 }
 
 // numberOf is "1 of 2 requirements".

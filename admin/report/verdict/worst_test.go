@@ -47,7 +47,7 @@ func TestTheWorstEndpointIsNamed(t *testing.T) {
 				PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 10090, UnchangedCount: 10000, ResultChangedCount: 90},
 			})
 			r.Acceptances = []*adminpb.Acceptance{{Name: "a", State: adminpb.Acceptance_IN_FORCE}}
-			r.Differences, r.ChangedCoverage = c.groups, proto.Float64(1)
+			r.Differences, r.UnjudgedItemCount = c.groups, proto.Int64(0)
 			r.Requirements = []*adminpb.Report_RequirementResult{{Requirement: "newly-denied<=1%", Met: true}}
 			got := verdict.Of(r).String()
 			if c.want != "" && !strings.HasSuffix(got, "; "+c.want+".") {
@@ -61,7 +61,7 @@ func TestTheWorstEndpointIsNamed(t *testing.T) {
 	all := report.WithCounts(&adminpb.Report_ReportCounts{
 		RequestCount: 90, NewlyDeniedCount: 90, PolicyAllows: &adminpb.Report_ResultCounts{RequestCount: 90, ResultChangedCount: 90},
 	})
-	all.Differences, all.ChangedCoverage = []*adminpb.Report_Difference{group(denied, "/orders/list", 90, 90)}, proto.Float64(1)
+	all.Differences, all.UnjudgedItemCount = []*adminpb.Report_Difference{group(denied, "/orders/list", 90, 90)}, proto.Int64(0)
 	if got, want := verdict.Of(all).Why, "90 of 90 requests that the live policy allows would be newly denied (100%)"; got != want {
 		t.Errorf("got %q, want it said once: %q", got, want)
 	}

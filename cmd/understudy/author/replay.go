@@ -80,8 +80,8 @@ that.
 Without --require the exit code is 0, whatever the report shows; if nothing could be
 compared, it is 1. With --require it is 0 if the report fulfils it, and 1 if it does
 not, or if requests would be newly denied, newly allowed, answered differently or fail,
-more than 1% were not compared, or an item of the change was not seen, and --require is
-not about those. It is 2 if a flag or a file makes no sense.`,
+or more than 1% were not compared, and --require is not about those, or if an item of
+the change is unjudged. It is 2 if a flag or a file makes no sense.`,
 		Example: `  understudy replay --live ./policy --candidate ./policy-next opa-*.log.gz
   understudy replay --live shop --candidate shop/tighter --require '` + cli.ExampleRequire + `' decisions.jsonl
   understudy replay --live live.yaml --candidate next.yaml --tests replay_test.rego decisions.jsonl

@@ -31,7 +31,7 @@ func newAccept() *cobra.Command {
 	cmd, c := NewCommand(Help{"accept EXPERIMENT [ID]", "Accept a group of differences or an unseen item, or list what was accepted",
 		`A group that is accepted is still shown, but counts against no requirement: not against
 newly-denied=0, for example. An item in which the policies differ, and that no request has
-shown, counts for changed>=100% as if it had been seen. ID is that of a group or of an item,
+shown, counts for unjudged=0 as if it had been seen. ID is that of a group or of an item,
 as ` + "`understudy report`" + ` shows it, or the beginning of one; ` + allItems + ` is all items at once. The
 report says who accepted it and why, and the revision keeps that.
 

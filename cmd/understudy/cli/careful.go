@@ -71,7 +71,7 @@ func (f *commitFlags) carefully(
 func doubtful(r *adminpb.Report) error {
 	unmet := reportview.Unmet(r)
 	if unmet == "" {
-		return fmt.Errorf("nothing was committed: %s", reportview.Unjudged(r))
+		return fmt.Errorf("nothing was committed: %s", reportview.NotReady(r))
 	}
 	return fmt.Errorf("nothing was committed: %s; without --yes it asks for the reason why that is as it should be", unmet)
 }
@@ -136,8 +136,8 @@ func (c *Client) proposed(ctx context.Context, experiment string, r *adminpb.Rep
 // All of it is shown, however long: it is what somebody puts their name to.
 func (c *Client) listDoubts(d report.Doubts, asked []*adminpb.Acceptance) {
 	why := "The report does not show what a careful commit requires."
-	if len(d.Unjudged) > 0 {
-		why = "No requirement is about " + strings.Join(d.Unjudged, " or ") + "."
+	if len(d.Missing) > 0 {
+		why = "No requirement is about " + strings.Join(d.Missing, " or ") + "."
 	}
 	fmt.Fprintf(c.Err, "\n%s Who commits accepts:\n", why)
 	for i, group := range d.Groups {

@@ -50,9 +50,9 @@ stays judged.
 In a script nobody can be asked, so there it takes --yes with --require, by which
 the report is judged once more as it is committed. What the location requires of
 every commit is always judged. With --yes nothing is committed by which requests
-would be newly denied, newly allowed, answered differently or fail, of which more
-than 1% were not compared, or of which an item was not seen, if no requirement is
-about those.
+would be newly denied, newly allowed, answered differently or fail, or of which more
+than 1% were not compared, if no requirement is about those, nor anything of which an
+item is unjudged.
 
 With --etag the version that has this etag is committed, without showing the report;
 ` + "`understudy list POLICY`" + ` and every preview record name it. It warns of what a careful
@@ -169,7 +169,7 @@ func (f *commitFlags) asRequired(r *adminpb.Report) error {
 	case !r.RequirementsMet:
 		return fmt.Errorf("nothing was committed: %s", reportview.Unmet(r))
 	case f.yes && !report.Ready(r):
-		return fmt.Errorf("nothing was committed: %s", reportview.Unjudged(r))
+		return fmt.Errorf("nothing was committed: %s", reportview.NotReady(r))
 	default:
 		return nil
 	}

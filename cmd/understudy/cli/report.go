@@ -54,9 +54,8 @@ var requireHelp = `LIST is what the report has to show, with commas between:
   failed<=0.1%          at most this share of those compared failed in the experiment
   dropped<=1%           at most this share of all was not compared, by chance or not,
                         or because the live policy failed
-  changed>=100%         at least this share of the items in which the policies differ
-                        was seen: some request has shown what they do, or somebody
-                        has accepted that none has
+  unjudged=0            no item in which the policies differ is left that no request
+                        has shown and nobody has accepted
   all-nodes             every live sidecar with the policy reports
   different-committer   the one who commits has never set the experiment's policy, nor
                         what it expects
@@ -70,8 +69,8 @@ known if it is as sure as fewer than 30 requests. What the
 location requires of every commit counts as well. A list that says nothing about
 newly-denied, newly-allowed, response-changed or failed is no answer once there are
 such requests, nor one that says nothing about dropped once more than 1% was not
-compared, or about changed while an item was not seen: the verdict is then "Look
-first", and not "Ready".`
+compared. The verdict is then "Look first", and not "Ready", and so it is while an item
+is unjudged, whatever the list allows.`
 
 // reportFlags are the flags of `report`. The server judges by require; the others are about what is printed.
 type reportFlags struct {
@@ -99,8 +98,8 @@ keeps it; POLICY@REVISION names one (see ` + "`understudy revisions`" + `).
 
 The exit code is 0 if all requirements are met, those of the location and those of
 --require, and 1 if not, or if requests would be newly denied, newly allowed, answered
-differently or fail, more than 1% were not compared, or an item of the change was not
-seen, and none of the requirements is about those. Without any it is 0.
+differently or fail, or more than 1% were not compared, and none of the requirements is
+about those, or if an item of the change is unjudged. Without any it is 0.
 
 ` + requireHelp},
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {

@@ -31,9 +31,10 @@ func newWait() *cobra.Command {
 The exit code is 0 if all requirements are met, 1 if one of them can no longer be
 met, such as newly-denied=0 after the first request that would be denied, 3 if the
 time is over, and 4 if there is no answer: the server cannot be reached, or refuses,
-or there is no such experiment. It is 1 as well if all are met, but requests would
-be newly denied, newly allowed, answered differently or fail, more than 1% were not
-compared, or an item of the change was not seen, and no requirement is about those.
+or there is no such experiment. It is 1 as well if people have to decide ("Look first"):
+there was as much traffic as is required, and an item of the change is unjudged; or all
+are met, but requests would be newly denied, newly allowed, answered differently or fail,
+or more than 1% were not compared, and no requirement is about those.
 A count that is over its limit stays so; for a share, and
 for requests, callers and endpoints, more traffic can always help. It does not wait
 for different-committer: if that alone is not met, there is nothing more to wait for,
@@ -87,7 +88,7 @@ func (c *Client) waitFor(ctx context.Context, experiment *waitedExperiment, requ
 	v := viewOn(c.Err, reportview.Progress)
 	var last *adminpb.Report
 	err := c.follow(ctx, experiment.name, required, v.note, func(r *adminpb.Report) bool {
-		done := isFinal(r) || unreachableOf(r) || experiment.changedIn(r) != nil
+		done := isDecided(r) || experiment.changedIn(r) != nil
 		if last == nil && !done {
 			c.explainWaiting(ctx, experiment.name, r)
 		}
@@ -191,10 +192,15 @@ func (c *Client) printWaited(r *adminpb.Report) error {
 // over.
 func enough(r *adminpb.Report) bool { return r.RequirementsMet || report.OnlyAwaitsCommitter(r) }
 
+// isDecided reports whether waiting can change nothing any more, or only people can.
+func isDecided(r *adminpb.Report) bool {
+	return isFinal(r) || unreachableOf(r) || report.AwaitsPeople(r)
+}
+
 // isFinal reports whether a report is enough and stays what it is: what no requirement is about may still
 // be shown by requests that are being examined.
 func isFinal(r *adminpb.Report) bool {
-	return enough(r) && (len(report.Unjudged(r)) == 0 || r.PendingRequestCount == 0)
+	return enough(r) && (report.AllJudged(r) || r.PendingRequestCount == 0)
 }
 
 // outcome is the error of a wait that has ended.
@@ -204,10 +210,12 @@ func outcome(r *adminpb.Report, timeout time.Duration) error {
 	switch {
 	case unreachableOf(r):
 		return &command.ExitError{Code: command.ExitFailure, Cause: fmt.Errorf("it can no longer be met: %s", reportview.Unmet(r))}
+	case !enough(r) && report.AwaitsPeople(r):
+		return &command.ExitError{Code: command.ExitFailure, Cause: fmt.Errorf("people have to decide: %s; see `understudy accept`", reportview.Unmet(r))}
 	case !enough(r):
 		return &command.ExitError{Code: command.ExitTimeout, Cause: fmt.Errorf("it is not met after %v: %s", timeout, reportview.Unmet(r))}
-	case len(report.Unjudged(r)) > 0:
-		return &command.ExitError{Code: command.ExitFailure, Cause: errors.New(reportview.Unjudged(r))}
+	case !report.AllJudged(r):
+		return &command.ExitError{Code: command.ExitFailure, Cause: errors.New(reportview.NotReady(r))}
 	default:
 		return nil
 	}

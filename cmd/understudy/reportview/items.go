@@ -24,7 +24,7 @@ func (p *page) items() {
 	text := verdict.Unseen(p.r)
 	if text != "" {
 		p.section("Unseen", text+verdict.NothingKnown(p.r))
-		p.itemList(verdict.NotSeen(p.r), report.Unseen(p.r)+p.r.AcceptedItemCount, p.d.items)
+		p.itemList(verdict.NotSeen(p.r), report.Unjudged(p.r)+p.r.AcceptedItemCount, p.d.items)
 	}
 	if seen := p.r.SeenItemCount; seen > 0 && (text == "" || p.d.seen > 0) {
 		p.section("Seen", seenOf(p.r))
@@ -184,7 +184,7 @@ func moreItems(shown []*adminpb.Report_Item, of int64) string {
 func (m *markdown) items() {
 	if text := verdict.Unseen(m.r); text != "" {
 		m.line("* unseen: %s%s", prose(text), verdict.NothingKnown(m.r))
-		m.itemList(verdict.NotSeen(m.r), report.Unseen(m.r)+m.r.AcceptedItemCount)
+		m.itemList(verdict.NotSeen(m.r), report.Unjudged(m.r)+m.r.AcceptedItemCount)
 	}
 	if m.r.SeenItemCount > 0 {
 		m.line("* seen: %s", seenOf(m.r))

@@ -18,7 +18,7 @@ import (
 func crowded() *adminpb.Report {
 	r := tightened()
 	r.Differences, r.Items = nil, nil
-	r.ItemCount, r.SeenItemCount, r.ChangedCoverage = 4064, 32, proto.Float64(32.0/4064)
+	r.ItemCount, r.SeenItemCount, r.UnjudgedItemCount = 4064, 32, proto.Int64(4032)
 	for i := range 64 {
 		item := &adminpb.Report_Item{
 			ItemId: fmt.Sprint(i), Kind: adminpb.Report_Item_ItemKind(1 + i%4), Side: adminpb.Report_Item_Side(1 + i%3), State: adminpb.Report_Item_UNSEEN, ItemCount: 1,
@@ -62,11 +62,11 @@ func TestManyItemsFit(t *testing.T) {
 func TestUnseenItemsFail(t *testing.T) {
 	r := tightened()
 	r.Items, r.ItemCount, r.SeenItemCount, r.AcceptedItemCount = otherItems(), 1411, 37, 1
-	unmet := &adminpb.Report_RequirementResult{Requirement: "changed>=100%", Have: "2.69% (38 of 1,411)", Need: "at least 100%"}
+	unmet := &adminpb.Report_RequirementResult{Requirement: "unjudged=0", Have: "2.69% (38 of 1,411)", Need: "at least 100%"}
 	for want, requirements := range map[string][]*adminpb.Report_RequirementResult{
-		`name="changed&gt;=100%">
+		`name="unjudged=0">
       <failure message="has 2.69% (38 of 1,411), needs at least 100%">`: {unmet},
-		`name="changed">
+		`name="unjudged">
       <failure message="no requirement is about it, and 1,374 of 1,411 items were not seen, 1 of them accepted">`: {{Requirement: "newly-denied=25", Met: true}},
 	} {
 		r.Requirements = requirements
@@ -87,8 +87,8 @@ func TestHintAboutItems(t *testing.T) {
 	r := tightened()
 	r.NewlyDeniedCount, r.RequestCount = 0, 4975
 	r.Requirements = []*adminpb.Report_RequirementResult{{Requirement: "requests>=1", Met: true}}
-	want := "no requirement is about changed, and 1 of 2 items was not seen: say how many have to be seen or accepted, such as changed>=100%"
-	if got := reportview.Unjudged(r); got != want {
+	want := "no requirement is about unjudged, and 1 of 2 items was not seen: require unjudged=0, and accept what no request can show"
+	if got := reportview.NotReady(r); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -119,7 +119,7 @@ func TestWhatDiffersIsNotCutOff(t *testing.T) {
 // seen.
 func TestSeenItemsAreShown(t *testing.T) {
 	r := tightened()
-	r.Items, r.ItemCount, r.SeenItemCount, r.ChangedCoverage = nil, 9, 9, proto.Float64(1)
+	r.Items, r.ItemCount, r.SeenItemCount, r.UnjudgedItemCount = nil, 9, 9, proto.Int64(0)
 	for i := range 9 {
 		r.Items = append(r.Items, &adminpb.Report_Item{
 			ItemId: fmt.Sprint(i), Kind: adminpb.Report_Item_CONDITION, Side: adminpb.Report_Item_EXPERIMENT, State: adminpb.Report_Item_SEEN, ItemCount: 1, SeenCount: 1,

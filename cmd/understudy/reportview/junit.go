@@ -3,6 +3,7 @@ package reportview
 import (
 	"encoding/xml"
 	"io"
+	"slices"
 	"strings"
 
 	"understudy/admin/report"
@@ -44,7 +45,7 @@ type (
 )
 
 // JUnit writes a report as the result of tests: one test for each requirement, which
-// fails if it is not met, one that fails for each that is missing ([report.Unjudged]), and one
+// fails if it is not met, one that fails for each that is missing ([report.Missing]), and one
 // for each kind of difference that the experiment makes, which has its numbers and groups, and is
 // skipped if nothing was compared. What fails is what ends `report` with exit code 1. The items that no
 // request has shown are the text of the failure about them.
@@ -106,7 +107,11 @@ func (s *junitSuite) addRequirements(r *adminpb.Report) {
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	for _, name := range report.Unjudged(r) {
+	names := report.Missing(r)
+	if len(names) == 0 && r.RequirementsMet && !report.Ready(r) {
+		names = []string{"unjudged"}
+	}
+	for _, name := range names {
 		s.Failures++
 		s.Cases = append(s.Cases, junitCase{
 			Class: s.Name + ".requirements", Name: name, Failure: failureOf(r, name, missing(r, name)),
@@ -139,10 +144,14 @@ func failureOf(r *adminpb.Report, term, message string) *junitMessage {
 
 // missing says what a requirement that is missing would be about.
 func missing(r *adminpb.Report, name string) string {
-	if report.IsAboutItems(name) {
+	switch {
+	case !slices.Contains(report.Missing(r), name): // it allows some
+		return verdict.Unseen(r)
+	case report.IsAboutItems(name):
 		return "no requirement is about it, and " + verdict.Unseen(r)
+	default:
+		return "no requirement is about it, and there are such requests"
 	}
-	return "no requirement is about it, and there are such requests"
 }
 
 // outputOf is what the test of a kind says: its number, and its groups.

@@ -21,19 +21,19 @@ func Progress(r *adminpb.Report, o Options) []string {
 	return p.lines
 }
 
-// Unjudged says on one line which requirements are missing, and how they are written; it is
-// empty if none is ([report.Unjudged]).
+// NotReady says on one line why a report is not ready that meets its requirements: which are missing, and how they are
+// written, or that items are unjudged.
 //
 // An error says what to write, not only what is missing.
-func Unjudged(r *adminpb.Report) string {
-	names := report.Unjudged(r)
+func NotReady(r *adminpb.Report) string {
+	names := report.Missing(r)
 	if len(names) == 0 {
-		return ""
+		return verdict.Missing(r) + ": send requests that show them, or accept them with `understudy accept`"
 	}
 	if report.IsAboutItems(names[0]) {
-		return verdict.Unjudged(r) + ", and " + verdict.Unseen(r) + ": say how many have to be seen or accepted, such as " + names[0] + ">=100%"
+		return verdict.Missing(r) + ", and " + verdict.Unseen(r) + ": require " + names[0] + "=0, and accept what no request can show"
 	}
-	return verdict.Unjudged(r) + ": say how many there may be, such as " + names[0] + "=0 or " + names[0] + "<=1%"
+	return verdict.Missing(r) + ": say how many there may be, such as " + names[0] + "=0 or " + names[0] + "<=1%"
 }
 
 // Unmet names the requirements that are not met, each with what there is and what is

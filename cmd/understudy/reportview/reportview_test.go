@@ -57,7 +57,7 @@ func tightened() *adminpb.Report {
 			ItemId: "0c4f1dd0aa9b3e7712f4", Kind: adminpb.Report_Item_CONDITION, Side: adminpb.Report_Item_EXPERIMENT, State: adminpb.Report_Item_SEEN, ItemCount: 1, SeenCount: 1,
 			File: "health.rego", Line: 24, Rule: "data.envoy.authz.allow", ExperimentText: `"orders.read" in claims.scopes`, RequestCount: 100, FalseRequestCount: 25,
 		}},
-		ItemCount: 2, SeenItemCount: 1, ChangedCoverage: proto.Float64(0.5), Noise: &adminpb.Report_Noise{SampledCount: 50},
+		ItemCount: 2, SeenItemCount: 1, UnjudgedItemCount: proto.Int64(1), Noise: &adminpb.Report_Noise{SampledCount: 50},
 		Requirements: []*adminpb.Report_RequirementResult{
 			{Requirement: "requests>=1000", Have: "5,000", Need: "at least 1,000", Met: true, Source: adminpb.Report_RequirementResult_LOCATION},
 			{Requirement: "newly-denied=0", Have: "25", Need: "at most 0", Unreachable: true, Source: adminpb.Report_RequirementResult_CALL},
@@ -91,7 +91,7 @@ func varied() *adminpb.Report {
 	r.NodeCount, r.SilentNodes = 4, []string{"projects/default/locations/local/nodes/web-7c9", "projects/default/locations/local/nodes/web-7d1"}
 	r.Noise.DifferedCount = 5
 	r.Items, r.ItemCount, r.SeenItemCount, r.AcceptedItemCount = append(otherItems(), r.Items[1]), 1412, 38, 1
-	r.ChangedCoverage = proto.Float64(39.0 / 1412)
+	r.UnjudgedItemCount = proto.Int64(1373)
 	r.Differences = append([]*adminpb.Report_Difference{{
 		Kind: adminpb.Report_RESPONSE_CHANGED, Method: "GET", Path: "/api/orders", Changes: []string{"header x-plan", "metadata tenant"},
 		RequestCount: 30, EndpointRequestCount: 1200, CallerCount: 2,
@@ -201,7 +201,7 @@ func TestGolden(t *testing.T) {
 	empty := &adminpb.Report{Name: tightened().Name, NodeCount: 1, ReportingNodeCount: 1}
 	same := report.WithCounts(alike(300))
 	same.Name, same.CallerCount, same.EndpointCount, same.ItemCount, same.SeenItemCount = tightened().Name, 6, 3, 4, 4
-	same.ChangedCoverage = proto.Float64(1)
+	same.UnjudgedItemCount = proto.Int64(0)
 	for _, c := range []struct {
 		file, format string
 		report       *adminpb.Report
@@ -412,8 +412,8 @@ func TestVerdicts(t *testing.T) {
 		{items(5, 2, 1, 0, 0), "Look first: no difference in 10 requests; 3 of 5 items were not seen, 1 of them accepted."},
 		{items(5, 2, 3, 0, 0), "No difference in 10 requests; 3 of 5 items were not seen, but accepted."},
 		{items(3, 2, 0, 0, 0, judgedBy("requests>=1", "newly-allowed=0")...),
-			"Look first: both requirements are met, but no requirement is about changed; no difference in 10 requests; 1 of 3 items was not seen."},
-		{items(3, 2, 0, 0, 0, judgedBy("requests>=1", "changed>=50%")...), "Ready: both requirements are met; no difference in 10 requests; 1 of 3 items was not seen."},
+			"Look first: both requirements are met, but no requirement is about unjudged; no difference in 10 requests; 1 of 3 items was not seen."},
+		{items(3, 2, 0, 0, 0, judgedBy("requests>=1", "unjudged<=1")...), "Look first: both requirements are met, but 1 item is unjudged; no difference in 10 requests; 1 of 3 items was not seen."},
 		{items(3, 3, 0, 0, 0, judgedBy("all-nodes", "duration>=1h")...),
 			"Look first: both requirements are met, but no requirement is about requests; no difference in 10 requests."},
 		{items(3, 2, 1, 0, 0, judgedBy("newly-allowed=0")...), "Ready: the requirement is met; no difference in 10 requests; 1 of 3 items was not seen, but accepted; " +
@@ -437,7 +437,7 @@ func TestVerdicts(t *testing.T) {
 		{differing(0, 22, 0, 0, judgedBy("newly-denied=0", "newly-allowed<=30%")...),
 			"Ready: both requirements are met; 22 of 100 requests that the live policy denies would be newly allowed (22%)."},
 	} {
-		c.report.ChangedCoverage = proto.Float64(float64(c.report.SeenItemCount+c.report.AcceptedItemCount) / max(1, float64(c.report.ItemCount)))
+		c.report.UnjudgedItemCount = proto.Int64(c.report.ItemCount - c.report.SeenItemCount - c.report.AcceptedItemCount)
 		got := verdict.Of(c.report)
 		if got.String() != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
@@ -456,7 +456,7 @@ func TestChangeNotKnown(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	r.Requirements, r.RequirementsMet = []*adminpb.Report_RequirementResult{{Requirement: "newly-denied=0", Met: true}}, true
-	if v := verdict.Of(r); v.Tone == verdict.Good || report.Ready(r) || !strings.Contains(v.Why, "no requirement is about changed") {
+	if v := verdict.Of(r); v.Tone == verdict.Good || report.Ready(r) || !strings.Contains(v.Why, "no requirement is about unjudged") {
 		t.Errorf("the verdict is %s", v)
 	}
 }
