@@ -113,6 +113,9 @@ func (p *Policy) Ask(ctx context.Context, r *Request, reading *ReadBudget, recor
 	return p.program.Ask(ctx, parts, r.Time, record), nil
 }
 
+// SetAnswerCache sets how many bytes take at most the answers that look-ups cache of tokens. The default is none.
+func (p *Policy) SetAnswerCache(bytes uint64) { p.program.SetAnswerCache(bytes) }
+
 // Recordable reports whether the chain's decision follows from what evaluations ask the request.
 func (p *Policy) Recordable() bool {
 	return !p.NoOp() && !slices.ContainsFunc(p.rules, func(r rule) bool { return !r.filter.recordable() })

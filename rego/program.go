@@ -59,6 +59,9 @@ func newQuery(path string, ref ast.Ref, compiler *ast.Compiler, c *evaluator.Com
 	return q
 }
 
+// SetAnswerCache sets how many bytes take at most the answers that look-ups cache of tokens. The default is none.
+func (p *Program) SetAnswerCache(bytes uint64) { p.vocabulary.SetAnswerCache(bytes) }
+
 // Result is the value of a rule.
 type Result struct {
 	// Defined is false if the rule has no value for this input.

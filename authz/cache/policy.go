@@ -39,6 +39,9 @@ func (p *Policy) Caching() bool { return p != nil && p.tree != nil }
 // BytesPerDecision is the room that a cache has for each of its decisions, in bytes.
 const BytesPerDecision = 1 << 10
 
+// ofTokens is the part of that room which is for answers about tokens: an eighth.
+const ofTokens = 8
+
 // mostKept is the size of the largest decision that is kept, in the bytes of the canonical form. A larger
 // one may be too large to be verified.
 const mostKept = 512 << 10
@@ -47,14 +50,17 @@ const mostKept = 512 << 10
 // cached, before it is used; later it changes the number, and what is cached stays as far
 // as there is room.
 func (p *Policy) SetSize(size int) (err error) {
-	switch {
-	case p.Compiled() == nil || !p.compiled.Recordable():
-		return nil
-	case p.tree != nil:
-		p.tree.resize(uint64(size) * BytesPerDecision)
+	if p.Compiled() == nil || !p.compiled.Recordable() {
 		return nil
 	}
-	p.tree, err = newTree(uint64(size) * BytesPerDecision)
+	bytes := uint64(size) * BytesPerDecision
+	p.compiled.SetAnswerCache(bytes / ofTokens)
+	bytes -= bytes / ofTokens
+	if p.tree != nil {
+		p.tree.resize(bytes)
+		return nil
+	}
+	p.tree, err = newTree(bytes)
 	return err
 }
 

@@ -45,9 +45,12 @@ func (c *Compiler) pure(name string, call topdown.BuiltinFunc, arity int) *opaqu
 	if f := c.calls[name]; f != nil {
 		return f
 	}
-	f := &opaque.Function{Name: name, Arity: arity, Cost: pure[name], Clock: ofTheClock[name], Call: func(bctx topdown.BuiltinContext, operands []*ast.Term, collect func(*ast.Term) error) error {
+	f := &opaque.Function{Name: name, Arity: arity, Cost: pure[name], Clock: ofTheClock[name], Costly: tokens.IsToken(name) || name == ast.JSONUnmarshal.Name, Call: func(bctx topdown.BuiltinContext, operands []*ast.Term, collect func(*ast.Term) error) error {
 		return haltOf(call(bctx, operands, collect))
 	}}
+	if name == ast.JWTDecodeVerify.Name {
+		f.Until = tokens.Until
+	}
 	c.calls[name] = f
 	return f
 }

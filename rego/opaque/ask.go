@@ -216,7 +216,7 @@ func (e *Evaluation) isSealed(v Value) bool {
 // evaluation has computed. The number follows from the answers before, and the answer is for each request at its
 // own time. It reports false for any other test.
 func (e *Evaluation) askBound(test *Test, a, b Value) (Truth, bool, error) {
-	key, bound := questionKey{kind: askBound, test: test, a: a, turn: e.bounds}, b
+	key, bound := questionKey{kind: askBound, test: test, a: a, turn: e.clock.bounds}, b
 	if b.opaque() {
 		key.a, key.b, bound = Value{}, b, a
 	}
@@ -227,7 +227,7 @@ func (e *Evaluation) askBound(test *Test, a, b Value) (Truth, bool, error) {
 	if common == nil {
 		return Undefined, false, nil
 	}
-	e.bounds++
+	e.clock.bounds++
 	found, err := e.ask(&Question{questionKey: key, number: common.number, bound: bound.term, common: common})
 	return found.truth, true, err
 }

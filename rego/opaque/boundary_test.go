@@ -26,7 +26,7 @@ func TestOtherPackagesSeeNoContent(t *testing.T) {
 			"Test Timed Use Uses",
 		reflect.TypeFor[*opaque.Question]():   "Bytes Common Same String",
 		reflect.TypeFor[*opaque.Test]():       "String",
-		reflect.TypeFor[*opaque.Vocabulary](): "AddTexts Begin Input Place",
+		reflect.TypeFor[*opaque.Vocabulary](): "AddTexts Begin Input Place SetAnswerCache",
 		reflect.TypeFor[opaque.Record]():      "Entries Once OnceAt Places",
 		reflect.TypeFor[opaque.Entry]():       "Answer Question",
 		reflect.TypeFor[opaque.Answer]():      "",

@@ -15,6 +15,8 @@ type clock struct {
 	term *ast.Term
 	// used says that the evaluation has looked at it.
 	used bool
+	// bounds is how often a number that was computed was compared with it.
+	bounds int
 }
 
 // time returns the request's own time.

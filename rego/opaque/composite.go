@@ -90,6 +90,10 @@ func newDerivation(key derivationKey) *derivation {
 	for _, o := range key.operands {
 		d.raw = d.raw || o.opaque() && o.from.raw
 	}
+	d.setOrigin()
+	if key.function.Costly && d.origin.source != nil {
+		d.origin.source.costly.Store(true)
+	}
 	return d
 }
 

@@ -1,6 +1,8 @@
 package opaque
 
 import (
+	"sync/atomic"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
@@ -21,7 +23,10 @@ type derivation struct {
 	// request.
 	raw bool
 	// order marks a computed value instead: see [Evaluation.Ordered]. It is nil for all others.
-	order []*ast.Term
+	order  []*ast.Term
+	origin origin
+	// costly says that a function that is Costly is called with what follows from the path.
+	costly atomic.Bool
 }
 
 // Function is a pure function by which values are derived. One is of one vocabulary.
@@ -38,6 +43,11 @@ type Function struct {
 	Cost int
 	// Part says that the result is a part of the first operand, unless that is a set.
 	Part bool
+	// Costly says that look-ups cache the answers that follow from the text of which the result is made.
+	Costly bool
+	// Until returns when the result may be another one, in nanoseconds since 1970. It is nil if that is not known. Only
+	// functions that read the clock have it.
+	Until func(bctx topdown.BuiltinContext, operands []*ast.Term) int64
 }
 
 // GetKey is the function that looks up a key in a collection.
@@ -79,12 +89,27 @@ func (e *Evaluation) content(d *derivation) *content {
 	case d.path != nil:
 		found.term, found.err = e.source.At(d.path)
 	default:
-		found = e.compute(d)
+		found = e.computeOnce(d)
 	}
 	found.known = true
 	c = &e.contents[d.number] // operands may have made it longer
 	*c = found
 	return c
+}
+
+// computeOnce is compute, unless a look-up has the content in the cache.
+func (e *Evaluation) computeOnce(d *derivation) content {
+	cached := e.findText(&d.origin)
+	if cached {
+		if found, ok := e.text.cachedContent(d); ok {
+			return found
+		}
+	}
+	out := e.compute(d)
+	if cached {
+		e.text.addContent(d, out)
+	}
+	return out
 }
 
 // compute calls the function of a derivation.

@@ -30,8 +30,7 @@ type Evaluation struct {
 	invocation invocation
 	// usuals are the collections of which Usual was asked; nil until it is.
 	usuals usuals
-	// bounds is how often a number that was computed was compared with the clock.
-	bounds int
+	text   textLookup
 }
 
 // answered is the answer to a question.
@@ -73,6 +72,7 @@ func (e *Evaluation) grow(derivations, questions int) {
 
 // End ends the evaluation. Nothing of its request is kept.
 func (e *Evaluation) End() {
+	e.endText()
 	for _, i := range e.touched {
 		e.contents[i] = content{}
 	}
@@ -82,7 +82,7 @@ func (e *Evaluation) End() {
 	e.recorder.end()
 	clear(e.buffer[:cap(e.buffer)])
 	e.touched, e.asked, e.buffer = e.touched[:0], e.asked[:0], e.buffer[:0]
-	e.uses, e.bounds, e.clock, e.budget = 0, 0, clock{}, budget{}
+	e.uses, e.clock, e.budget = 0, clock{}, budget{}
 	e.source, e.Builtins, e.usuals = nil, topdown.BuiltinContext{}, nil
 	if cap(e.buffer) <= 64<<10 {
 		e.vocabulary.pool.Put(e)

@@ -38,6 +38,8 @@ type Question struct {
 	// number. Both are nil for another question.
 	bound  *ast.Term
 	common *Question
+	// origin is what the answer follows from; it has no source for askBound.
+	origin origin
 }
 
 // questionKey is by what a question is known.
@@ -132,7 +134,16 @@ func hash(b []byte) Answer {
 
 // Answer answers a question in a look-up. The error says that it cannot be answered.
 func (e *Evaluation) Answer(q *Question) (Answer, error) {
+	cached := e.findText(&q.origin)
+	if cached {
+		if answer, ok := e.text.cachedAnswer(q); ok {
+			return answer, nil
+		}
+	}
 	a, err := e.answer(q)
+	if cached && err == nil {
+		e.text.addAnswer(q, a.answer)
+	}
 	return a.answer, err
 }
 

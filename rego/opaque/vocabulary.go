@@ -3,6 +3,7 @@ package opaque
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -35,6 +36,9 @@ type Vocabulary struct {
 	// count is the number of derivations, and composites of those that are arrays and objects.
 	count, composites int
 	pool              sync.Pool
+	// answers are those that follow from single texts; nil until one is cached. They take answerBytes at most.
+	answers     atomic.Pointer[answerCache]
+	answerBytes uint64
 }
 
 // NewVocabulary returns one that has only the input.
@@ -94,7 +98,9 @@ func (v *Vocabulary) path(keys []*ast.Term) *derivation {
 		for i, k := range keys {
 			own[i] = Placeless(k)
 		}
-		return v.add(&derivation{path: &Path{Keys: own}})
+		d := &derivation{path: &Path{Keys: own}}
+		d.origin.source = d
+		return v.add(d)
 	})
 }
 
@@ -165,6 +171,6 @@ func (v *Vocabulary) question(key questionKey) *Question {
 		if len(v.questions) == mostQuestions {
 			return nil, false
 		}
-		return &Question{questionKey: key, number: len(v.questions)}, true
+		return &Question{questionKey: key, number: len(v.questions), origin: originOfQuestion(key)}, true
 	})
 }

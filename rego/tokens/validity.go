@@ -32,6 +32,17 @@ func validityAt(clock *ast.Term) (validity, bool) {
 	return validity{now, math.MaxInt64}, ok
 }
 
+// Until returns when io.jwt.decode_verify may have another result than now, in nanoseconds since 1970. That is in the
+// past if it is not known.
+func Until(bctx topdown.BuiltinContext, operands []*ast.Term) int64 {
+	v, known := validityAt(bctx.Time)
+	if !known {
+		return math.MinInt64
+	}
+	v.endWith(bctx, operands[0])
+	return v.until
+}
+
 // endWith ends it when a token begins or ceases to be valid.
 func (v *validity) endWith(bctx topdown.BuiltinContext, token *ast.Term) {
 	decode := topdown.GetBuiltin(ast.JWTDecode.Name)
