@@ -15,7 +15,7 @@ import (
 // withItems sets how many items a report has, how many of them were seen, and how many accepted.
 func withItems(r *adminpb.Report, all, seen, accepted int64) *adminpb.Report {
 	r.ItemCount, r.SeenItemCount, r.AcceptedItemCount = all, seen, accepted
-	r.UnjudgedItemCount = proto.Int64(int64(all - seen - accepted))
+	r.UnjudgedItemCount = proto.Int64(all - seen - accepted)
 	return r
 }
 
@@ -321,6 +321,42 @@ func TestMissing(t *testing.T) {
 		}
 		if ready := report.Ready(c.report); ready != (len(report.Unmet(c.report)) == 0 && c.want == "") {
 			t.Errorf("%q and %q: ready is %v", c.location, c.call, ready)
+		}
+	}
+}
+
+// TestAwaitsPeople: once there was as much traffic as is required and all of it was examined, people decide on counts over
+// their limits and on unjudged items; before, and of shares, more traffic is awaited.
+func TestAwaitsPeople(t *testing.T) {
+	compared := func(pending int64) *adminpb.Report {
+		r := withItems(&adminpb.Report{RequestCount: 100, NewlyDeniedCount: 1, UnchangedCount: 99, PendingRequestCount: pending}, 5, 4, 0)
+		r.PolicyAllows = &adminpb.Report_ResultCounts{RequestCount: 100}
+		return r
+	}
+	for _, c := range []struct {
+		required string
+		report   *adminpb.Report
+		people   bool
+	}{
+		{"requests>=100,unjudged=0", compared(0), true},
+		{"requests>=100,newly-denied=0", compared(0), true},
+		{"requests>=100,newly-denied=0,unjudged=0", compared(0), true},
+		{"requests>=100,unjudged=0", compared(1), false},
+		{"requests>=101,unjudged=0", compared(0), false},
+		{"requests>=101,newly-denied=0", compared(0), false},
+		{"unjudged=0", compared(0), false},
+		{"requests>=100,newly-denied<=0.1%", compared(0), false},
+		{"requests>=100,taken-back=0", compared(0), false},
+		{"requests>=100,newly-denied<=1", compared(0), false},
+		{"duration>=0s,unjudged=0", withItems(&adminpb.Report{}, 5, 0, 0), false},
+	} {
+		required, err := report.Parse(c.required)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report.SetResults(c.report, nil, required, report.Committer{})
+		if got := report.AwaitsPeople(c.report); got != c.people {
+			t.Errorf("%s with %d pending: got %v, want %v; %v", c.required, c.report.PendingRequestCount, got, c.people, c.report.Requirements)
 		}
 	}
 }

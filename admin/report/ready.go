@@ -102,7 +102,7 @@ func isForPeople(r *adminpb.Report, q *adminpb.Report_RequirementResult) bool {
 	case newlyDenied, newlyAllowed, responseChanged, failed:
 		return q.GetUnreachable()
 	case unjudged:
-		return ChangeKnown(r) && r.GetPendingRequestCount() == 0 && isAbout(r, minRequestsName, minCallersName, minEndpointsName, minDurationName)
+		return ChangeKnown(r) && r.GetRequestCount() > 0 && r.GetPendingRequestCount() == 0 && isAbout(r, minRequestsName, minCallersName, minEndpointsName, minDurationName)
 	case DifferentCommitter:
 		return !q.GetUnreachable()
 	default:
