@@ -47,18 +47,23 @@ type merge struct{ conflicts []Conflict }
 // versions are what the three versions have at a place.
 type versions[T any] struct{ base, live, own T }
 
-// three merges what is at a place as a whole, and reports whether it does not conflict. json makes text of it by which
-// two are the same; that of none is empty.
-func three[T any](m *merge, path string, json func(T) string, v versions[T]) (T, bool) {
-	switch base, live, own := json(v.base), json(v.live), json(v.own); {
-	case own == base:
-		return v.live, true
-	case live == base, live == own:
-		return v.own, true
-	default:
-		m.conflicts = append(m.conflicts, Conflict{path, base, live, own})
-		return v.own, false
+// three merges what is at a place as a whole, and reports whether it does not conflict. text writes what a version has,
+// by which versions are compared; it is empty if a version has nothing there.
+func three[T any](m *merge, path string, text func(T) string, v versions[T]) (T, bool) {
+	merged, ok := pick(text, v)
+	if !ok {
+		m.conflicts = append(m.conflicts, Conflict{path, text(v.base), text(v.live), text(v.own)})
 	}
+	return merged, ok
+}
+
+// pick returns what one of two versions has changed, and reports false, with what the own version has, if both have.
+func pick[T any](text func(T) string, v versions[T]) (T, bool) {
+	base, live, own := text(v.base), text(v.live), text(v.own)
+	if own == base {
+		return v.live, true
+	}
+	return v.own, live == base || live == own
 }
 
 // modules merges files.
@@ -90,6 +95,7 @@ func entryOf(of map[string]string, key string) *string {
 	return nil
 }
 
+// entryText is a text; empty if it is not there.
 func entryText(text *string) string {
 	if text == nil {
 		return ""
@@ -97,6 +103,7 @@ func entryText(text *string) string {
 	return *text
 }
 
+// entryJSON is a text as JSON; empty if it is not there.
 func entryJSON(text *string) string {
 	if text == nil {
 		return ""
@@ -116,7 +123,7 @@ func (m *merge) module(path, base, live, own string) string {
 		lines = slices.Concat(lines, []string{"<<<<<<< experiment"}, c.Right, []string{"||||||| base"}, c.Base, []string{"======="}, c.Left, []string{">>>>>>> live policy"})
 	}
 	merged := joined(lines)
-	if ends, _ := three(&merge{}, "", endOf, versions[string]{base, live, own}); !strings.HasSuffix(ends, "\n") {
+	if ends, _ := pick(endOf, versions[string]{base, live, own}); !strings.HasSuffix(ends, "\n") {
 		merged = strings.TrimSuffix(merged, "\n")
 	}
 	return merged

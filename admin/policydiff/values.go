@@ -29,7 +29,7 @@ func values(left, right *adminpb.Policy) (out differences) {
 	out.data("data", structOf(left.GetData()), structOf(right.GetData()))
 	out.list("exemptedProjects", left.GetExemptedProjects(), right.GetExemptedProjects())
 	for _, key := range keysOf(left.GetAnnotations(), right.GetAnnotations()) {
-		out.add(member("annotations", key), entry(left.GetAnnotations(), key), entry(right.GetAnnotations(), key))
+		out.add(member("annotations", key), entryJSON(entryOf(left.GetAnnotations(), key)), entryJSON(entryOf(right.GetAnnotations(), key)))
 	}
 	return out
 }
@@ -105,12 +105,6 @@ func member(path, key string) string {
 		return path + "." + key
 	}
 	return path + "[" + quoted(key) + "]"
-}
-
-// entry is a text of a map as JSON; empty if it is not there.
-func entry(of map[string]string, key string) string {
-	value, there := of[key]
-	return encoded(value, !there)
 }
 
 // quoted is a text as JSON, of which an empty one is none.

@@ -44,7 +44,7 @@ type Doubts struct {
 	More   int64
 	// Rest are the requirements that are not met even then.
 	Rest []*adminpb.Report_RequirementResult
-	// Missing are the names of the requirements that a list of requirements lacks; nil if none was given.
+	// Missing are the names of the requirements that the given list lacks; nil if no list was given.
 	Missing []string
 	// Required is what is still required: of what is in Rest, no more than twice what there is.
 	Required *adminpb.CommitRequirements
@@ -100,7 +100,7 @@ func DoubtsOf(r *adminpb.Report, given *adminpb.CommitRequirements) Doubts {
 	return d
 }
 
-// missingFrom returns about what of a report that decides neither requirements are nor those of its location.
+// missingFrom returns the names of the requirements that both a list and the location of a report lack.
 func missingFrom(given *adminpb.CommitRequirements, r *adminpb.Report) []string {
 	of := proto.CloneOf(r)
 	of.Requirements = Judge(given, adminpb.Report_RequirementResult_CALL, r, Committer{})

@@ -66,7 +66,7 @@ func at(of []int32, i int) int64 {
 	return int64(of[i])
 }
 
-// setUnjudged writes how many of the items nobody has seen or accepted.
+// setUnjudged writes the number of unjudged items.
 func setUnjudged(r *adminpb.Report) {
 	n := Unjudged(r)
 	r.UnjudgedItemCount = &n
@@ -224,7 +224,7 @@ func isOpen(item *adminpb.Report_Item) bool {
 	return item.State == adminpb.Report_Item_UNSEEN || item.State == adminpb.Report_Item_PENDING
 }
 
-// Unjudged is how many items of a report nobody has seen or accepted.
+// Unjudged is the number of items of a report that no request has shown and nobody has accepted.
 func Unjudged(r *adminpb.Report) int64 {
 	return r.GetItemCount() - r.GetSeenItemCount() - r.GetAcceptedItemCount()
 }

@@ -23,8 +23,7 @@ func writeDifference(w io.Writer, palette terminal.Palette, before, after *admin
 	lines := differenceLines(before, after)
 	shown := lines[:min(len(lines), max(0, most))]
 	for _, line := range shown {
-		// Modules are texts of those who changed them, so control characters are escaped.
-		text := terminal.Line(strings.ReplaceAll(line, "\t", "    "))
+		text := moduleLine(line)
 		switch line[0] {
 		case '+':
 			text = palette.Green(text)
@@ -38,6 +37,11 @@ func writeDifference(w io.Writer, palette terminal.Palette, before, after *admin
 	}
 	return len(shown)
 }
+
+// moduleLine is a line as it is shown.
+//
+// Modules are texts of those who changed them, so control characters are escaped.
+func moduleLine(line string) string { return terminal.Line(strings.ReplaceAll(line, "\t", "    ")) }
 
 // differenceLines are the lines of a difference. None is empty.
 //

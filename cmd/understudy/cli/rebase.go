@@ -70,7 +70,9 @@ in a script, --yes is needed.
 // rebased is an experiment with what the live policy has changed since its base.
 type rebased struct {
 	before, after *adminpb.PolicyExperiment
-	conflicts     []policydiff.Conflict
+	// same says that it has all of that already.
+	same      bool
+	conflicts []policydiff.Conflict
 }
 
 // rebase merges the live policy into an experiment.
@@ -112,6 +114,7 @@ func (c *Client) merged(ctx context.Context, name string) (*rebased, error) {
 	r := &rebased{before: before, after: proto.CloneOf(before)}
 	r.after.BaseRevision = live.Revision
 	r.after.Policy, r.conflicts = policydiff.Merge(base, live, before.Policy)
+	r.same = policydiff.Of(before.Policy, r.after.Policy).Equal()
 	return r, nil
 }
 
@@ -131,7 +134,7 @@ func (c *Client) baseOf(ctx context.Context, e *adminpb.PolicyExperiment) (*admi
 // update writes a merged experiment to the server, or has it checked only.
 func (c *Client) update(ctx context.Context, r *rebased, validateOnly bool) (*longrunningpb.Operation, error) {
 	mask := []string{"base_revision"}
-	if !policydiff.Of(r.before.Policy, r.after.Policy).Equal() {
+	if !r.same {
 		mask = append(mask, "policy")
 	}
 	return c.policies.UpdatePolicyExperiment(ctx, &adminpb.UpdatePolicyExperimentRequest{
@@ -147,7 +150,7 @@ func (c *Client) showRebased(ctx context.Context, r *rebased) error {
 	if c.Output == "json" {
 		return c.print(r.after)
 	}
-	if policydiff.Of(r.before.Policy, r.after.Policy).Equal() {
+	if r.same {
 		fmt.Fprintln(c.Out, "it has all that the live policy has changed since its base")
 	}
 	writeDifference(c.Out, terminal.PaletteFor(c.Out), r.before.Policy, r.after.Policy, maxDifference)
@@ -162,7 +165,7 @@ func (c *Client) showConflicts(r *rebased) {
 		for _, version := range []struct{ name, text string }{{"base", conflict.Base}, {"live policy", conflict.Live}, {"experiment", conflict.Own}} {
 			fmt.Fprintf(c.Err, "  %s:\n", version.name)
 			for line := range strings.Lines(version.text) {
-				fmt.Fprintf(c.Err, "    %s\n", terminal.Line(strings.TrimSuffix(strings.ReplaceAll(line, "\t", "    "), "\n")))
+				fmt.Fprintf(c.Err, "    %s\n", moduleLine(strings.TrimSuffix(line, "\n")))
 			}
 		}
 	}

@@ -147,3 +147,19 @@ func TestSeenItemsAreShown(t *testing.T) {
 		t.Errorf("as Markdown the least seen is not first:\n%s", out.String())
 	}
 }
+
+// TestAllowedUnjudgedItemsFail: a list that allows unjudged items is met, and the test about them fails all the same.
+func TestAllowedUnjudgedItemsFail(t *testing.T) {
+	r := tightened()
+	r.NewlyDeniedCount, r.RequestCount = 0, 4975
+	r.Requirements, r.RequirementsMet = []*adminpb.Report_RequirementResult{{Requirement: "requests>=1", Met: true}, {Requirement: "unjudged<=1", Met: true}}, true
+	var out bytes.Buffer
+	if err := reportview.Write(&out, "junit", r, reportview.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`failures="1"`, `name="unjudged&lt;=1"></testcase>`, `name="unjudged">`, `<failure message="1 of 2 items was not seen">`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got\n%s\nwant %s", out.String(), want)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package reportview
 import (
 	"encoding/xml"
 	"io"
-	"slices"
 	"strings"
 
 	"understudy/admin/report"
@@ -107,16 +106,19 @@ func (s *junitSuite) addRequirements(r *adminpb.Report) {
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	names := report.Missing(r)
-	if len(names) == 0 && r.RequirementsMet && !report.Ready(r) {
-		names = []string{"unjudged"}
+	missing := report.Missing(r)
+	for _, name := range missing {
+		s.addMissing(r, name, missingText(r, name))
 	}
-	for _, name := range names {
-		s.Failures++
-		s.Cases = append(s.Cases, junitCase{
-			Class: s.Name + ".requirements", Name: name, Failure: failureOf(r, name, missing(r, name)),
-		})
+	if len(missing) == 0 && r.RequirementsMet && !report.Ready(r) {
+		s.addMissing(r, "unjudged", verdict.Unseen(r)) // as many as are allowed
 	}
+}
+
+// addMissing adds the test of a requirement that is not there, or allows what no report is ready with.
+func (s *junitSuite) addMissing(r *adminpb.Report, name, message string) {
+	s.Failures++
+	s.Cases = append(s.Cases, junitCase{Class: s.Name + ".requirements", Name: name, Failure: failureOf(r, name, message)})
 }
 
 // addDifferences adds the tests of the kinds of differences.
@@ -142,16 +144,12 @@ func failureOf(r *adminpb.Report, term, message string) *junitMessage {
 	return &junitMessage{Message: message}
 }
 
-// missing says what a requirement that is missing would be about.
-func missing(r *adminpb.Report, name string) string {
-	switch {
-	case !slices.Contains(report.Missing(r), name): // it allows some
-		return verdict.Unseen(r)
-	case report.IsAboutItems(name):
+// missingText says what a requirement that is missing would be about.
+func missingText(r *adminpb.Report, name string) string {
+	if report.IsAboutItems(name) {
 		return "no requirement is about it, and " + verdict.Unseen(r)
-	default:
-		return "no requirement is about it, and there are such requests"
 	}
+	return "no requirement is about it, and there are such requests"
 }
 
 // outputOf is what the test of a kind says: its number, and its groups.
