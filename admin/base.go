@@ -9,6 +9,7 @@ import (
 	"understudy/admin/apierror"
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
+	"understudy/authz/background"
 	"understudy/rego/change"
 )
 
@@ -40,7 +41,7 @@ func (s *Server) asBase(ctx context.Context, experiment Key, r Record) *adminpb.
 	base := &adminpb.Policy{}
 	err := r.Damage
 	if err == nil {
-		err = proto.Unmarshal(r.Value, base)
+		background.Run(len(r.Value), func() { err = proto.Unmarshal(r.Value, base) })
 	}
 	if err != nil {
 		s.log.ErrorContext(ctx, "the base of an experiment cannot be read, so its commit counts as taking back a change; name its base again",

@@ -319,7 +319,7 @@ func (s *Server) MakeLive(ctx context.Context, name Key, stored StoredPolicy, gi
 	now := timestamppb.New(s.now())
 	policy := &adminpb.Policy{Name: string(name), Uid: NewID(), CreateTime: now}
 	if stored.Readable() {
-		policy = proto.CloneOf(stored.Policy)
+		policy = content.Basic(stored.Policy)
 	}
 	content.Copy(policy, given.Policy)
 	policy.UpdateTime = now

@@ -156,7 +156,7 @@ func checkCommit(stored storedExperiment, r *adminpb.CommitPolicyExperimentReque
 // commitment works out a commit. The live policy keeps its identity; only content
 // comes from the experiment. The report stays with its revision.
 func (s *Server) commitment(ctx context.Context, stored storedExperiment, judged *adminpb.Report) (*Change, error) {
-	live := proto.CloneOf(stored.parent.Policy)
+	live := content.Basic(stored.parent.Policy) // all but the content, which is replaced
 	content.Copy(live, stored.experiment.Policy)
 	live.UpdateTime = timestamppb.New(s.now())
 	if err := content.CheckDepth("policy_experiment.policy", live, stored.parent.Policy); err != nil {

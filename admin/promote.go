@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/admin/access"
@@ -182,7 +181,7 @@ func (s *Server) promotedPolicy(ctx context.Context, p Promoted) (*adminpb.Polic
 	now := timestamppb.New(s.now())
 	policy := &adminpb.Policy{Name: string(p.name), Uid: NewID(), CreateTime: now}
 	if p.Target.exists() {
-		policy = proto.CloneOf(p.Target.Policy)
+		policy = content.Basic(p.Target.Policy)
 	}
 	content.Copy(policy, p.Source.Policy)
 	policy.UpdateTime = now

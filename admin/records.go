@@ -13,6 +13,7 @@ import (
 	"understudy/admin/audit"
 	"understudy/admin/content"
 	"understudy/authz"
+	"understudy/authz/background"
 )
 
 // Get is Store.Get with the error of a caller.
@@ -139,7 +140,9 @@ func asCondition(err error, failed **ConditionError) bool { return errors.As(err
 
 // Decode unmarshals a record into a message.
 func Decode[M authz.Resource](r Record, m M) (M, error) {
-	if err := r.Resource().Decode(m); err != nil {
+	var err error
+	background.Run(len(r.Value), func() { err = r.Resource().Decode(m) })
+	if err != nil {
 		return m, fmt.Errorf("decoding %s: %w", r.Key, err)
 	}
 	return m, nil
@@ -148,7 +151,8 @@ func Decode[M authz.Resource](r Record, m M) (M, error) {
 // NewPut is the Put of a resource under its name.
 func NewPut(name Key, etag string, m proto.Message) (Put, error) {
 	p := Put{Key: name, Etag: etag}
-	err := p.setValue(m)
+	var err error
+	background.Run(proto.Size(m), func() { err = p.setValue(m) })
 	return p, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/admin/access"
@@ -139,10 +138,10 @@ func (s *Server) RollbackPolicy(
 func (s *Server) rollback(
 	ctx context.Context, stored StoredPolicy, revision *adminpb.PolicyRevision,
 ) (*Change, error) {
-	policy := proto.CloneOf(stored.Policy)
+	policy := content.Basic(stored.Policy)
 	if stored.Damage != nil {
 		// The snapshot has the policy's identity, too.
-		policy = proto.CloneOf(revision.Snapshot)
+		policy = content.Basic(revision.Snapshot)
 	}
 	content.Copy(policy, revision.Snapshot)
 	policy.UpdateTime = timestamppb.New(s.now())

@@ -93,7 +93,7 @@ var graph = map[string][]string{
 	"admin/aip":                          {},
 	"admin/audit":                        {"admin/access", "authz/diagnostics"}, // diagnostics for what a text of a record may hold
 	"admin/apierror":                     {"admin/aip", "admin/v1"},
-	"admin/content":                      {"admin/aip", "admin/apierror", "admin/v1"},
+	"admin/content":                      {"admin/aip", "admin/apierror", "admin/v1", "authz/background"}, // background for hashes of what is large
 	"admin/dataset":                      {"admin/content"}, // numbers as policies have them
 	"admin/library":                      {"admin", "admin/apierror", "admin/content", "admin/v1", "authz"},
 	"admin/recovery":                     {"admin", "admin/v1", "authz"},
@@ -160,7 +160,7 @@ var graph = map[string][]string{
 	"authz/rehearsal/process":                   {},
 	"authz/rehearsal/recent":                    {"authz"}, // what is kept has credentials in it: it goes nowhere
 	"authz/rehearsal/sandbox":                   {},
-	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego/change", "rego/explain", "rego/regotest"},
+	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/background", "authz/rehearsal/process", "authz/rehearsal/wire", "rego/change", "rego/explain", "rego/regotest"},
 	"authz/rehearsal/rehearsaltest":             {"admin/v1", "authz", "rego"},                                                                          // for tests
 	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"},                                                // for tests
 	"authz/rehearsal/wire":                      {"authz", "authz/rehearsal/wire/v1", "rego/change", "rego/explain", "rego/regotest"},                   // decisions and traces cross

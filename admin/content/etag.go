@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz/background"
 )
 
 // PolicyEtag returns the etag of a policy's content (AIP-154). It is weak, for the
@@ -57,13 +58,16 @@ func RevisionID(p *adminpb.Policy) (string, error) { return contentHash("", OfPo
 // contentHash returns the SHA-256 of a salt and a message in hexadecimal. It is
 // stored with what it describes and never computed again from what was stored: a
 // later version of the library may serialise the message in another way.
-func contentHash(salt string, content proto.Message) (string, error) {
-	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(content)
-	if err != nil {
-		return "", err
-	}
-	h := sha256.New()
-	h.Write([]byte(salt + "\n"))
-	h.Write(bytes)
-	return hex.EncodeToString(h.Sum(nil)), nil
+func contentHash(salt string, content proto.Message) (sum string, err error) {
+	background.Run(proto.Size(content), func() {
+		var bytes []byte
+		if bytes, err = (proto.MarshalOptions{Deterministic: true}).Marshal(content); err != nil {
+			return
+		}
+		h := sha256.New()
+		h.Write([]byte(salt + "\n"))
+		h.Write(bytes)
+		sum = hex.EncodeToString(h.Sum(nil))
+	})
+	return sum, err
 }

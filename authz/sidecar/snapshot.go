@@ -167,10 +167,20 @@ func (e *entry) compileLive(ctx context.Context, old *entry, policy *adminpb.Pol
 	}
 }
 
-// compile compiles a live policy, or if that is nil the last one. What the entry has compiled
-// already, under whichever etag, is not compiled again.
+// compile compiles a live policy, or if that is nil the last one, in the background if it is large. What the
+// entry has compiled already, under whichever etag, is not compiled again.
 func (e *entry) compile(ctx context.Context, name string, source *adminpb.Policy) (v decisionrequest.Live, err error) {
+	size := proto.Size(source)
+	if source == nil {
+		size = len(e.live.Source.Bytes())
+	}
+	background.Run(size, func() { v, err = e.compileHere(ctx, source) })
 	v.Name = name
+	return v, err
+}
+
+// compileHere is compile, in the goroutine of the caller.
+func (e *entry) compileHere(ctx context.Context, source *adminpb.Policy) (v decisionrequest.Live, err error) {
 	if source == nil {
 		if source, err = e.live.Source.Policy(); err != nil {
 			return v, err
@@ -183,8 +193,7 @@ func (e *entry) compile(ctx context.Context, name string, source *adminpb.Policy
 	if v.Policy = e.compiled(v.Source); v.Policy != nil {
 		return v, nil
 	}
-	var compiled *authz.Policy
-	background.Run(proto.Size(source), func() { compiled, err = authz.Compile(ctx, source) })
+	compiled, err := authz.Compile(ctx, source)
 	if err == nil {
 		v.Policy = cache.NewPolicy(compiled)
 	}

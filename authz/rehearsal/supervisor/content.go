@@ -12,6 +12,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/background"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego/change"
 	"understudy/rego/regotest"
@@ -29,8 +30,9 @@ const apiName = "content given to the API"
 var deterministic = proto.MarshalOptions{Deterministic: true}
 
 // marshal returns what is compiled of a policy.
-func marshal(p *adminpb.Policy) ([]byte, error) {
-	return deterministic.Marshal(authz.CompiledPart(p))
+func marshal(p *adminpb.Policy) (source []byte, err error) {
+	background.Run(proto.Size(p), func() { source, err = deterministic.Marshal(authz.CompiledPart(p)) })
+	return source, err
 }
 
 // Compile compiles a policy in the rehearsal process. It returns nil if it compiles, an
