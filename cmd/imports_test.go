@@ -94,7 +94,7 @@ var graph = map[string][]string{
 	"admin/audit":                        {"admin/access", "authz/diagnostics"}, // diagnostics for what a text of a record may hold
 	"admin/apierror":                     {"admin/aip", "admin/v1"},
 	"admin/content":                      {"admin/aip", "admin/apierror", "admin/v1", "authz/background"}, // background for hashes of what is large
-	"admin/dataset":                      {"admin/content"}, // numbers as policies have them
+	"admin/dataset":                      {"admin/content"},                                               // numbers as policies have them
 	"admin/library":                      {"admin", "admin/apierror", "admin/content", "admin/v1", "authz"},
 	"admin/recovery":                     {"admin", "admin/v1", "authz"},
 	"admin/report": {

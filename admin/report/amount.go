@@ -12,6 +12,7 @@ import (
 
 	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
+	"understudy/authz/evidence"
 )
 
 // Number writes a count for people: 9,120.
@@ -29,6 +30,24 @@ func Number(n int64) string {
 		b.WriteRune(d)
 	}
 	return sign + b.String()
+}
+
+// Callers writes a number of distinct callers for people: up to 32 are counted, and of the estimate of more two
+// digits are enough: about 320.
+func Callers(n int64) string {
+	if !evidence.IsEstimate(n) {
+		return Number(n)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(float64(n)))-1)
+	return "about " + Number(int64(math.Round(float64(n)/unit)*unit))
+}
+
+// CountedCallers is Callers with its noun: 1 caller, about 320 callers.
+func CountedCallers(n int64) string {
+	if n == 1 {
+		return "1 caller"
+	}
+	return Callers(n) + " callers"
 }
 
 // Share writes a share for people, in percent of three significant digits: 0.13%.

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz/evidence"
 )
 
 // minimum is a limit on a number from below. More traffic can always meet it.
@@ -42,10 +43,17 @@ func minRequests() requirement {
 	})
 }
 
-// minCallers is the number of distinct callers of those.
+// minCallers is the number of distinct callers of those. Of an estimate the lower end counts.
 func minCallers() requirement {
 	field := func(r *adminpb.CommitRequirements) *int64 { return &r.MinCallerCount }
-	return minimum(minCallersName, field, func(m measured) (int64, string) { return distinct(m, m.counts.GetCallerCount()) })
+	return minimum(minCallersName, field, func(m measured) (int64, string) {
+		n, text := distinct(m, m.counts.GetCallerCount())
+		if !evidence.IsEstimate(n) {
+			return n, text
+		}
+		least := evidence.FewestCallers(n)
+		return least, Callers(n) + " (at least " + Number(least) + ")"
+	})
 }
 
 // minEndpoints is the number of distinct methods and paths of those.

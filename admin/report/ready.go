@@ -83,7 +83,7 @@ func isAbout(r *adminpb.Report, names ...string) bool {
 func AwaitsPeople(r *adminpb.Report) bool {
 	unmet := Unmet(r)
 	for _, q := range unmet {
-		if !isForPeople(r, q) {
+		if !IsForPeople(r, q) {
 			return false
 		}
 	}
@@ -93,11 +93,12 @@ func AwaitsPeople(r *adminpb.Report) bool {
 // IsHopeless reports whether a requirement that is not met can be met neither by more traffic nor by people who accept
 // what there is.
 func IsHopeless(r *adminpb.Report, q *adminpb.Report_RequirementResult) bool {
-	return !q.GetMet() && q.GetUnreachable() && !isForPeople(r, q)
+	return !q.GetMet() && q.GetUnreachable() && !IsForPeople(r, q)
 }
 
-// isForPeople reports whether it is for people to accept what a requirement has that is not met.
-func isForPeople(r *adminpb.Report, q *adminpb.Report_RequirementResult) bool {
+// IsForPeople reports whether it is for people to accept what a requirement has that is not met: more traffic cannot
+// change it.
+func IsForPeople(r *adminpb.Report, q *adminpb.Report_RequirementResult) bool {
 	switch nameOf(q.GetRequirement()) {
 	case newlyDenied, newlyAllowed, responseChanged, failed:
 		return q.GetUnreachable()

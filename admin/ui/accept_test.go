@@ -13,12 +13,12 @@ import (
 // acceptAddress is where the page that asks for an acceptance of a group is; empty if nobody is
 // offered one.
 func acceptAddress(page string) string {
-	_, rest, _ := strings.Cut(page, `href="/ui/`+trial+`/accept?`)
-	query, _, found := strings.Cut(rest, `"`)
+	_, rest, found := strings.Cut(page, `href="/ui/`+trial+`/accept?group=`)
+	group, _, _ := strings.Cut(rest, `"`)
 	if !found {
 		return ""
 	}
-	return "/ui/" + trial + "/accept?" + query
+	return "/ui/" + trial + "/accept?group=" + group
 }
 
 // TestAccept accepts what a commit would be refused for, shows who did and why, and takes it back.

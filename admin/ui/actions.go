@@ -3,6 +3,7 @@ package ui
 import (
 	"net/http"
 	"net/url"
+	"slices"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/grpc/codes"
@@ -63,11 +64,14 @@ func (u *UI) confirmCommit(r *http.Request) (*view, error) {
 	return &view{
 		Title: "Commit " + id(name) + "?", Kicker: "Nothing is done yet", Asks: true,
 		Crumbs: append(crumbs(name), link{id(name), address(name)}), Location: locationOf(name), Tab: "policies",
-		Parts: append(append([]part{
-			{ID: "commit", Page: "commit", Data: asks},
-			{ID: "requirements", Page: "requirements", Data: verdict.Requirements(t.Report)},
-		}, reportParts(t.Report, r.URL.Query())...),
-			part{ID: "text", Page: "text", Data: comparedText(t.Policy, t.Experiment.Policy, t.Report)}),
+		Parts: slices.Concat([]part{
+			{ID: "asked", Page: "asked", Data: t},
+			{ID: "undoes", Page: "undoes", Data: verdict.TakenBack(t.Report)},
+		}, reportParts(t.Report, r.URL.Query()), []part{
+			{ID: "text", Page: "text", Data: comparedText(t.Policy, t.Experiment.Policy, t.Report)},
+			{ID: "requirements", Page: "requirements", Data: requirementsOf(t.Report)},
+			{ID: "commit", Page: "commit", Data: asks}, // below what would change
+		}),
 	}, nil
 }
 

@@ -171,7 +171,7 @@ func TestACommitOfWhatIsNotReady(t *testing.T) {
 	s.require(&adminpb.CommitRequirements{MinRequestCount: 10_000, MaxNewlyDeniedCount: proto.Int64(0)})
 	s.publish("n1", someEvidence())
 	page := textOf(t, s.page(trial))
-	for _, want := range []string{"Not yet", "Neither of the requirements is met", "requests>=10000", "at least 10,000", "newly-denied=0", "can no longer be met", "the location"} {
+	for _, want := range []string{"Not yet", "Neither of the requirements is met", "requests>=10000", "at least 10,000", "newly-denied=0", "not met: people decide", "the location"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}

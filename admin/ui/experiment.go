@@ -63,16 +63,30 @@ func (u *UI) experiment(r *http.Request) (*view, error) {
 			{ID: "verdict", Page: "verdict", Data: t},
 			{ID: "undoes", Page: "undoes", Data: verdict.TakenBack(t.Report)},
 			{ID: "expects", Page: "expects", Data: verdict.Expectations(t.Report)},
-			{ID: "requirements", Page: "requirements", Data: verdict.Requirements(t.Report)},
+			{ID: "items", Page: "items", Data: t.offerAcceptingItems(itemsOf(t.Report))},
+			{ID: "requirements", Page: "requirements", Data: requirementsOf(t.Report)},
 			{ID: "numbers", Page: "numbers", Data: numbersOf(t.Report)},
 			{ID: "time", Page: "time", Data: plotsOf(t.Report)},
 			{ID: "groups", Page: "groups", Data: t.offerAccepting(groupsOf(t.Report, r.URL.Query()))},
-			{ID: "items", Page: "items", Data: t.offerAcceptingItems(itemsOf(t.Report))},
 			{ID: "text", Page: "text", Data: text, Version: text.version},
 			{ID: "known", Page: "known", Data: knownOf(t.Report)},
 			{ID: "about", Page: "about", Data: t},
 		},
 	}, nil
+}
+
+// requirement is what a commit requires, with its state in words.
+type requirement struct {
+	*adminpb.Report_RequirementResult
+	State string
+}
+
+// requirementsOf are those of a report, what is not met first.
+func requirementsOf(r *adminpb.Report) (rows []requirement) {
+	for _, q := range verdict.Requirements(r) {
+		rows = append(rows, requirement{q, verdict.StateOfRequirement(r, q)})
+	}
+	return rows
 }
 
 // titled is a display name, or the ID of what has none.

@@ -54,8 +54,8 @@ func TestPagesOfARehearsal(t *testing.T) {
 	}
 	page := textOf(t, s.page(trial))
 	for _, want := range []string{
-		"Look first", "newly denied 70 7%", "Newly denied is a share of 1,000 that the live policy allows",
-		"Newly denied is a share of 1,000 that the live policy allows, newly allowed of 0 that it denies",
+		"Look first", "newly denied 70 7%", "The live policy allows 1,000 and denies 0 of these",
+		"newly denied and newly allowed are shares of that",
 		"70 of 1,000 requests that the live policy allows would be newly denied (7%) and 30 of 930 with the same result answered differently (3.2%); 70 of 80 requests of GET /health/* would be newly denied; 2 of 3 items were not seen.", "on 1 of 1 sidecar", "for 1m",
 		"70 of 80", "GET /health/*", "allowed → 403", "shop.rego:7", "input.operator", "only operators", "/health/7", "spiffe://x/sa/web", "decision d-1",
 		"header x-plan", "Newly denied, by team web 70", "2 of 3 items were not seen", "○ unseen", "● seen",

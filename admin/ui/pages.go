@@ -83,7 +83,7 @@ func (p *pages) serveAsset(w http.ResponseWriter, r *http.Request) {
 
 // functions are what templates call.
 var functions = template.FuncMap{
-	"address": address, "id": id, "shortEtag": shortEtag, "number": report.Number, "share": verdict.Share, "counted": verdict.Counted,
+	"address": address, "id": id, "shortEtag": shortEtag, "number": report.Number, "callers": report.Callers, "countedCallers": report.CountedCallers, "share": verdict.Share, "counted": verdict.Counted,
 	"period": verdict.Period, "kindName": verdict.NameOf, "when": when, "day": day, "stamp": stamp,
 	"maker": maker, "dict": dict, "join": strings.Join, "upper": upperFirst,
 	"plus": func(a, b int64) int64 { return a + b }, "tone": toneOf,

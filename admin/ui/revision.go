@@ -96,9 +96,9 @@ func reportParts(r *adminpb.Report, q url.Values) []part {
 		return nil
 	}
 	return []part{
+		{ID: "items", Page: "items", Data: itemsOf(r)},
 		{ID: "numbers", Page: "numbers", Data: numbersOf(r)},
 		{ID: "groups", Page: "groups", Data: groupsOf(r, q)},
-		{ID: "items", Page: "items", Data: itemsOf(r)},
 		{ID: "known", Page: "known", Data: knownOf(r)},
 	}
 }

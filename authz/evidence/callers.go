@@ -97,6 +97,21 @@ func OtherCallers(known []byte, seen ...[]byte) bool {
 	return false
 }
 
+// FewestCallers returns how many callers there are at least, with a confidence of 97.5 %, where [PairCallers] has
+// counted n.
+func FewestCallers(n int64) int64 {
+	if n <= maxListed {
+		return n
+	}
+	return max(maxListed+1, n-estimateOff(n))
+}
+
+// IsEstimate reports whether a number of callers is an estimate: up to 32 are counted exactly.
+func IsEstimate(n int64) bool { return n > maxListed }
+
+// estimateOff is two standard errors of what [PairCallers] estimates.
+func estimateOff(n int64) int64 { return int64(math.Ceil(2 * fineError * float64(n))) }
+
 // PairCallers returns the number of distinct callers in stored sets of pairs together: exactly up to
 // 32, more with a standard error of 6.5 %. off is two of those, by which there may be fewer or more;
 // 0 if the number is exact.
@@ -107,7 +122,7 @@ func PairCallers(stored ...[]byte) (n, off int64) {
 	}
 	n = c.count()
 	if c.sketch != nil {
-		off = int64(math.Ceil(2 * fineError * float64(n)))
+		off = estimateOff(n)
 	}
 	return n, off
 }

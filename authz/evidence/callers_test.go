@@ -168,3 +168,12 @@ func TestOtherCallers(t *testing.T) {
 		t.Errorf("the union of 3 and 3 callers, one of them in both, has %d", got)
 	}
 }
+
+// TestFewestCallers: what is counted is sure, and of an estimate two standard errors are not.
+func TestFewestCallers(t *testing.T) {
+	for n, want := range map[int64]int64{0: 0, 1: 1, 32: 32, 33: 33, 40: 34, 316: 274} {
+		if got := FewestCallers(n); got != want {
+			t.Errorf("%d: got at least %d, want %d", n, got, want)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func Accepted(a *adminpb.Acceptance) string {
 	}
 	return text + " (" +
 		report.Number(a.GetRequestCount()) + " of at most " + Counted(a.GetMaxRequestCount(), "request") + ", " +
-		report.Number(a.GetCallerCount()) + " of at most " + Counted(a.GetMaxCallerCount(), "caller") + ")"
+		report.Callers(a.GetCallerCount()) + " of at most " + Counted(a.GetMaxCallerCount(), "caller") + ")"
 }
 
 // Target says what was accepted: "newly denied GET /orders", or in what the policies differ.

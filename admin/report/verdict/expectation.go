@@ -45,7 +45,7 @@ func seenOfExpectation(s *adminpb.Report_ExpectationSummary) string {
 	if s.GetRequestCount() > 0 {
 		text = Counted(s.GetRequestCount(), "request")
 		if s.GetCallerCount() > 0 {
-			text += " by " + Counted(s.GetCallerCount(), "caller")
+			text += " by " + report.CountedCallers(s.GetCallerCount())
 		}
 	}
 	if why := s.GetExceededReason(); why != "" {

@@ -56,16 +56,16 @@ func Noise(r *adminpb.Report) string {
 // The two shares have denominators of their own, since a stranger can send any number of requests that
 // both policies deny: what is newly denied was allowed, and is compared with what is allowed.
 //
-//	newly denied is a share of 276 that the live policy allows, newly allowed of 19 that it denies; one
-//	side or both allow 2 callers at 8 endpoints
+//	the live policy allows 276 and denies 19 of these: newly denied and newly allowed are shares of that; one or
+//	both allow 2 callers at 8 endpoints
 func Split(r *adminpb.Report) string {
 	if r.PolicyAllows == nil && r.PolicyDenies == nil {
 		return ""
 	}
-	text := "newly denied is a share of " + report.Number(r.PolicyAllows.GetRequestCount()) + " that the live policy allows, newly allowed of " +
-		report.Number(r.PolicyDenies.GetRequestCount()) + " that it denies"
+	text := "the live policy allows " + report.Number(r.PolicyAllows.GetRequestCount()) + " and denies " +
+		report.Number(r.PolicyDenies.GetRequestCount()) + " of these: newly denied and newly allowed are shares of that"
 	if report.Allowed(report.Counts(r)) > 0 {
-		text += "; one side or both allow " + from(r)
+		text += "; one or both allow " + from(r)
 	}
 	return text
 }
@@ -74,7 +74,7 @@ func Split(r *adminpb.Report) string {
 func from(r *adminpb.Report) string {
 	who := "unknown callers"
 	if r.CallerCount > 0 {
-		who = Counted(r.CallerCount, "caller")
+		who = report.CountedCallers(r.CallerCount)
 	}
 	if r.EndpointCount > 0 {
 		who += " at " + Counted(r.EndpointCount, "endpoint")
@@ -103,7 +103,7 @@ func notCompared(r *adminpb.Report) string {
 //	12 more were not compared (0.4%): queue full 12
 //	hours of the week seen: 1 of 168, Thursday 11:00 to 12:00 UTC
 //	2 sidecars did not report: node-3, node-7
-//	if a sidecar dies, its last 2s are not counted
+//	a sidecar that crashes loses up to its last 2s
 func NotKnown(r *adminpb.Report) (texts []string) {
 	n, all := report.NotCompared(report.Counts(r))
 	if n > 0 {
@@ -130,9 +130,9 @@ func NotKnown(r *adminpb.Report) (texts []string) {
 		texts = append(texts, text)
 	}
 	if r.PublishInterval.AsDuration() > 0 {
-		text := "if a sidecar dies, its last " + Period(r.PublishInterval) + " are not counted"
+		text := "a sidecar that crashes loses up to its last " + Period(r.PublishInterval)
 		if n == 0 {
-			text = "nothing left out; " + text
+			text = "nothing was left out; " + text
 		}
 		texts = append(texts, text)
 	}
@@ -185,6 +185,22 @@ func Requirements(r *adminpb.Report) (rows []*adminpb.Report_RequirementResult) 
 		}
 	}
 	return rows
+}
+
+// StateOfRequirement says whether a requirement is met, and if not, whether more traffic can meet it.
+//
+// A count over its limit never falls, but it may be right: people say so by accepting it.
+func StateOfRequirement(r *adminpb.Report, q *adminpb.Report_RequirementResult) string {
+	switch {
+	case q.Met:
+		return "met"
+	case report.IsForPeople(r, q):
+		return "not met: people decide"
+	case report.IsHopeless(r, q):
+		return "can no longer be met"
+	default:
+		return "not met"
+	}
 }
 
 // Replayed is what was replayed in a sentence; empty if nothing was.

@@ -209,7 +209,7 @@ func isFinal(r *adminpb.Report) bool {
 func outcome(r *adminpb.Report, timeout time.Duration) error {
 	switch {
 	case unreachableOf(r):
-		return &command.ExitError{Code: command.ExitFailure, Cause: fmt.Errorf("it can no longer be met: %s", reportview.Unmet(r))}
+		return &command.ExitError{Code: command.ExitFailure, Cause: fmt.Errorf("more traffic cannot meet it: %s", reportview.Unmet(r))}
 	case !enough(r) && report.AwaitsPeople(r):
 		return &command.ExitError{Code: command.ExitFailure, Cause: fmt.Errorf("people have to decide: %s; see `understudy accept`", reportview.Unmet(r))}
 	case !enough(r):

@@ -21,6 +21,7 @@ const markdownItems = 20
 //	Unseen   5 of 15 items were not seen: nothing is known of them
 //	           `data.roles.auditor` + `settings.write`: no request needed it
 func (p *page) items() {
+	p.gap()
 	text := verdict.Unseen(p.r)
 	if text != "" {
 		p.section("Unseen", text+verdict.NothingKnown(p.r))

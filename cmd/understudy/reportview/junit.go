@@ -101,7 +101,7 @@ func (s *junitSuite) addRequirements(r *adminpb.Report) {
 	for _, q := range r.Requirements {
 		c := junitCase{Class: s.Name + ".requirements", Name: terminal.Line(q.Requirement)}
 		if !q.Met {
-			c.Failure = failureOf(r, q.Requirement, "has "+haveNeed(q))
+			c.Failure = failureOf(r, q.Requirement, "has "+haveNeed(r, q))
 			s.Failures++
 		}
 		s.Cases = append(s.Cases, c)
@@ -159,7 +159,7 @@ func outputOf(r *adminpb.Report, k verdict.Kind) string {
 		if d.Kind != k.Value {
 			continue
 		}
-		lines = append(lines, partOf(d)+" "+endpointOf(d)+", "+verdict.Counted(d.CallerCount, "caller")+", "+answersOf(d))
+		lines = append(lines, partOf(d)+" "+endpointOf(d)+", "+report.CountedCallers(d.CallerCount)+", "+answersOf(d))
 		for _, e := range d.Causes {
 			lines = append(lines, "  "+causeOf(e))
 		}

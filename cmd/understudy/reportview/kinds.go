@@ -28,7 +28,7 @@ func callersOf(d *adminpb.Report_Difference) string {
 	if d.CallerCount == 0 {
 		return "-"
 	}
-	return report.Number(d.CallerCount)
+	return report.Callers(d.CallerCount)
 }
 
 // widestAnswer is the most columns of what changed in a response: names of headers can be

@@ -128,17 +128,15 @@ func (m *markdown) requirements(rows []*adminpb.Report_RequirementResult) {
 	m.line("| requirement | | has | needs | of |")
 	m.line("|---|---|---:|---:|---|")
 	for _, q := range rows {
-		state := "✅ met"
-		if q.Unreachable {
-			state = "❌ can no longer be met"
-		} else if !q.Met {
-			state = "❌ not met"
+		sign := "✅ "
+		if !q.Met {
+			sign = "❌ "
 		}
 		from := "call"
 		if q.Source == adminpb.Report_RequirementResult_LOCATION {
 			from = "location"
 		}
-		m.line("| %s | %s | %s | %s | %s |", code(q.Requirement), state, prose(q.Have), prose(q.Need), from)
+		m.line("| %s | %s | %s | %s | %s |", code(q.Requirement), sign+verdict.StateOfRequirement(m.r, q), prose(q.Have), prose(q.Need), from)
 	}
 	m.line("")
 }

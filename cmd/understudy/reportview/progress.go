@@ -42,7 +42,7 @@ func Unmet(r *adminpb.Report) string {
 	var parts []string
 	for _, q := range r.Requirements {
 		if !q.Met {
-			parts = append(parts, terminal.Line(q.Requirement)+" has "+haveNeed(q))
+			parts = append(parts, terminal.Line(q.Requirement)+" has "+haveNeed(r, q))
 		}
 	}
 	return strings.Join(parts, "; ")

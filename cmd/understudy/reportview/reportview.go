@@ -2,9 +2,8 @@
 // JSON, as Markdown for a pull request, and as JUnit's XML for a pipeline.
 //
 // A report says whether one should commit. So each form begins with the verdict, in
-// one sentence. The numbers that it is made of follow with what they are a part of, then
-// what changes and why, who is concerned, which items of the change no request has shown and what
-// is not known.
+// one sentence. What the change is follows, with what requests have shown of it, then the numbers with what they
+// are a part of, what differs and why, who is concerned, and what is not known.
 // All forms have the same facts in the same order.
 //
 // It needs nothing but the report: no server, and no clock. Paths, principals, reasons and

@@ -15,6 +15,8 @@ type form interface {
 	takenBack(texts []string)
 	// expectations are what the author of the experiment expects, with what was seen of it.
 	expectations(texts []string)
+	// items is what requests have shown of the change, and what none has.
+	items()
 	// counts is how many requests of each kind there are.
 	counts()
 	// requirements is what a commit needs.
@@ -26,8 +28,6 @@ type form interface {
 	replayed(text string, groups []*adminpb.Report_Difference)
 	// who is who sends the requests of each kind.
 	who(labels []*adminpb.Report_LabelSummary)
-	// items is what requests have shown of the change, and what none has.
-	items()
 	// noise is how far the live policy differs from itself.
 	noise(text string)
 	// bounds is what the numbers exclude.
@@ -49,6 +49,7 @@ func writeSections(f form, r *adminpb.Report, o Options) {
 		f.expectations(texts)
 	}
 	if r.RequestCount > 0 {
+		f.items()
 		f.counts()
 	}
 	if rows := verdict.Requirements(r); len(rows) > 0 {
@@ -61,9 +62,6 @@ func writeSections(f form, r *adminpb.Report, o Options) {
 		f.replayed(text, verdict.Groups(&adminpb.Report{Differences: r.Replayed.GetDifferences()}))
 	}
 	f.who(verdict.Labels(r))
-	if r.RequestCount > 0 {
-		f.items()
-	}
 	if text := verdict.Noise(r); text != "" {
 		f.noise(text)
 	}

@@ -142,7 +142,7 @@ const labelColumns = 9
 // For example:
 //
 //	Unknown  hours of the week seen: 1 of 168, Thursday 11:00 to 12:00 UTC
-//	         if a sidecar dies, its last 2s are not counted
+//	         a sidecar that crashes loses up to its last 2s
 func (p *page) section(label string, texts ...string) {
 	for _, text := range texts {
 		for _, line := range wrap(text, p.o.columns()-labelColumns) {

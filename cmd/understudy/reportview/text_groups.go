@@ -78,7 +78,7 @@ func (p *page) stack(groups []*adminpb.Report_Difference) {
 	for i, d := range groups {
 		text := partOf(d) + " " + verdict.NameOf(d.Kind)
 		if d.CallerCount > 0 {
-			text += ", " + verdict.Counted(d.CallerCount, "caller")
+			text += ", " + report.CountedCallers(d.CallerCount)
 		}
 		p.add(p.kind(d.Kind, p.fit(text, 0)), p.fit("  "+endpointOf(d), 0), p.fit("  "+answersOf(d), 0))
 		if i < p.d.explained {

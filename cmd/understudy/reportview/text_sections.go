@@ -94,7 +94,7 @@ func (p *page) requirements(rows []*adminpb.Report_RequirementResult) {
 		if q.Met {
 			colour = p.o.Palette.Green
 		}
-		rest := terminal.Cut("  "+terminal.Pad(terminal.Line(q.Requirement), width)+"  "+haveNeed(q), p.o.columns()-labelColumns-len("NOT MET"))
+		rest := terminal.Cut("  "+terminal.Pad(terminal.Line(q.Requirement), width)+"  "+haveNeed(p.r, q), p.o.columns()-labelColumns-len("NOT MET"))
 		p.add(p.o.Palette.Bold(terminal.Pad(label, labelColumns)) + colour(terminal.Pad(state, len("NOT MET"))) + rest)
 		label = ""
 	}
@@ -109,13 +109,16 @@ func stateOf(q *adminpb.Report_RequirementResult) string {
 }
 
 // haveNeed is what a requirement has and needs, and who asks for it.
-func haveNeed(q *adminpb.Report_RequirementResult) string {
+func haveNeed(r *adminpb.Report, q *adminpb.Report_RequirementResult) string {
 	text := terminal.Line(q.Have)
 	if !q.Met {
 		text += ", needs " + terminal.Line(q.Need)
 	}
-	if q.Unreachable {
-		text += ", out of reach"
+	switch {
+	case report.IsForPeople(r, q):
+		text += ": people decide"
+	case report.IsHopeless(r, q):
+		text += ": more traffic cannot meet it"
 	}
 	if q.Source == adminpb.Report_RequirementResult_LOCATION {
 		text += " (of the location)"
