@@ -97,7 +97,7 @@ func maxCounts(r *adminpb.CommitRequirements) []limit[int64] {
 		{"max_newly_denied_count", r.MaxNewlyDeniedCount}, {"max_newly_allowed_count", r.MaxNewlyAllowedCount},
 		{"max_response_changed_count", r.MaxResponseChangedCount}, {"max_failed_count", r.MaxFailedCount},
 		{"max_dropped_count", r.MaxDroppedCount}, {"max_taken_back_count", r.MaxTakenBackCount},
-		{"max_unjudged_count", r.MaxUnjudgedCount},
+		{"max_unjudged_count", r.MaxUnjudgedCount}, {"max_accepted_count", r.MaxAcceptedCount},
 	}
 }
 

@@ -121,7 +121,7 @@ func Unmet(report *adminpb.Report) []*adminpb.Report_RequirementResult {
 func OnlyAwaitsCommitter(report *adminpb.Report) bool {
 	unmet := Unmet(report)
 	for _, result := range unmet {
-		if result.GetRequirement() != DifferentCommitter || result.GetUnreachable() {
+		if !isAboutCommitter(result.GetRequirement()) || result.GetUnreachable() {
 			return false
 		}
 	}

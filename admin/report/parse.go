@@ -71,6 +71,8 @@ const DefaultTerm = "default"
 //	unjudged=0            no item in which they differ is left that no request has shown and nobody has accepted
 //	all-nodes             every live node that has the policy reports
 //	different-committer   anyone who commits has never set the policy of the experiment
+//	confirmed             nor accepted anything of it, nor set what it expects, if there is any
+//	accepted<=100         at most so many requests are accepted or expected
 //	scope=all-pairs       with whatever live policy, instead of present-pair
 //
 // Without the % each of these limits is on a count. A bound is of requests where callers are not known,
@@ -244,7 +246,7 @@ var aliases = map[string]string{
 	"failures": "failed", "errors": "failed", "drops": "dropped", "nodes": "all-nodes",
 	"caller": "callers", "principals": "callers", "users": "callers", "min-caller-count": "callers",
 	"endpoint": "endpoints", "paths": "endpoints", "routes": "endpoints", "min-endpoint-count": "endpoints",
-	"lost": dropped, "rebase": takenBack, "reverts": takenBack, "four-eyes": DifferentCommitter, "committer": DifferentCommitter, "require-different-committer": DifferentCommitter,
+	"lost": dropped, "rebase": takenBack, "reverts": takenBack, "four-eyes": DifferentCommitter, "confirmation": Confirmed, "expected": acceptedName, "committer": DifferentCommitter, "require-different-committer": DifferentCommitter,
 	"coverage": unjudged, "rules": unjudged, "changed-rules": unjudged, "changed": unjudged, "items": unjudged, "unseen": unjudged, "time": "duration", "min-duration": "duration", "pairs": "scope",
 }
 

@@ -38,6 +38,8 @@ func TestParse(t *testing.T) {
 		"unjudged<=3":              {MaxUnjudgedCount: proto.Int64(3)},
 		"all-nodes":                {RequireAllNodes: true},
 		"different-committer":      {RequireDifferentCommitter: true},
+		"confirmed":                {RequireConfirmation: true},
+		"accepted<=100":            {MaxAcceptedCount: proto.Int64(100)},
 		"scope=present-pair":       {Scope: adminpb.CommitRequirements_PRESENT_PAIR},
 		"duration>=1h":             {MinDuration: durationpb.New(time.Hour)},
 		"duration>=7d":             {MinDuration: durationpb.New(7 * 24 * time.Hour)},

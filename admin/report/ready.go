@@ -100,11 +100,11 @@ func IsHopeless(r *adminpb.Report, q *adminpb.Report_RequirementResult) bool {
 // change it.
 func IsForPeople(r *adminpb.Report, q *adminpb.Report_RequirementResult) bool {
 	switch nameOf(q.GetRequirement()) {
-	case newlyDenied, newlyAllowed, responseChanged, failed:
+	case newlyDenied, newlyAllowed, responseChanged, failed, acceptedName:
 		return q.GetUnreachable()
 	case unjudged:
 		return ChangeKnown(r) && r.GetRequestCount() > 0 && r.GetPendingRequestCount() == 0 && isAbout(r, minRequestsName, minCallersName, minEndpointsName, minDurationName)
-	case DifferentCommitter:
+	case DifferentCommitter, Confirmed:
 		return !q.GetUnreachable()
 	default:
 		return false

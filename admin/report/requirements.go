@@ -97,7 +97,7 @@ var requirements = slices.Concat(
 	limits(failed, adminpb.Report_FAILED, func(r *adminpb.CommitRequirements) (**int64, **float64) {
 		return &r.MaxFailedCount, &r.MaxFailedRatio
 	}),
-	[]requirement{maxDroppedCount(), maxDroppedShare(), maxUnjudgedCount(), maxTakenBackCount(), allNodes(), differentCommitter(), scope()},
+	[]requirement{maxDroppedCount(), maxDroppedShare(), maxUnjudgedCount(), maxTakenBackCount(), maxAccepted(), allNodes(), differentCommitter(), confirmed(), scope()},
 )
 
 // maxUnjudgedCount is a limit on the items in which the policies differ that are unjudged. They are those of the

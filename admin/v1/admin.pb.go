@@ -5087,6 +5087,13 @@ type CommitRequirements struct {
 	// reader could commit. Anyone who promotes has neither created the revision nor set
 	// the `next_location` that leads here.
 	RequireDifferentCommitter bool `protobuf:"varint,16,opt,name=require_different_committer,json=requireDifferentCommitter,proto3" json:"require_different_committer,omitempty"`
+	// Optional. Anyone who commits has made none of the acceptances that are in force, and,
+	// where requests are expected, is not among the `policy_editors` of the experiment.
+	// Without authentication it is met only where nothing is accepted or expected. A report
+	// says whether its reader could commit.
+	RequireConfirmation bool `protobuf:"varint,26,opt,name=require_confirmation,json=requireConfirmation,proto3" json:"require_confirmation,omitempty"`
+	// Optional. At most this many of the requests that differ are accepted or expected.
+	MaxAcceptedCount *int64 `protobuf:"varint,27,opt,name=max_accepted_count,json=maxAcceptedCount,proto3,oneof" json:"max_accepted_count,omitempty"`
 	// Optional. The requests of `min_request_count` have at least this many distinct
 	// callers.
 	MinCallerCount int64 `protobuf:"varint,17,opt,name=min_caller_count,json=minCallerCount,proto3" json:"min_caller_count,omitempty"`
@@ -5268,6 +5275,20 @@ func (x *CommitRequirements) GetRequireDifferentCommitter() bool {
 		return x.RequireDifferentCommitter
 	}
 	return false
+}
+
+func (x *CommitRequirements) GetRequireConfirmation() bool {
+	if x != nil {
+		return x.RequireConfirmation
+	}
+	return false
+}
+
+func (x *CommitRequirements) GetMaxAcceptedCount() int64 {
+	if x != nil && x.MaxAcceptedCount != nil {
+		return *x.MaxAcceptedCount
+	}
+	return 0
 }
 
 func (x *CommitRequirements) GetMinCallerCount() int64 {
@@ -9410,7 +9431,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16reservation_max_length\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x14reservationMaxLength\"j\n" +
 	"\x15ExternalServiceFilter\x12&\n" +
 	"\fendpoint_url\x18\x01 \x01(\tB\x03\xe0A\x01R\vendpointUrl\x12)\n" +
-	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xcb\x0f\n" +
+	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xd2\x10\n" +
 	"\x12CommitRequirements\x12/\n" +
 	"\x11min_request_count\x18\x01 \x01(\x03B\x03\xe0A\x01R\x0fminRequestCount\x12A\n" +
 	"\fmin_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\vminDuration\x12=\n" +
@@ -9433,10 +9454,12 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x11require_all_nodes\x18\r \x01(\bB\x03\xe0A\x01R\x0frequireAllNodes\x12H\n" +
 	"\x05scope\x18\x0e \x01(\x0e2-.understudy.admin.v1.CommitRequirements.ScopeB\x03\xe0A\x01R\x05scope\x124\n" +
 	"\x11max_dropped_count\x18\x0f \x01(\x03B\x03\xe0A\x01H\x0eR\x0fmaxDroppedCount\x88\x01\x01\x12C\n" +
-	"\x1brequire_different_committer\x18\x10 \x01(\bB\x03\xe0A\x01R\x19requireDifferentCommitter\x12-\n" +
+	"\x1brequire_different_committer\x18\x10 \x01(\bB\x03\xe0A\x01R\x19requireDifferentCommitter\x126\n" +
+	"\x14require_confirmation\x18\x1a \x01(\bB\x03\xe0A\x01R\x13requireConfirmation\x126\n" +
+	"\x12max_accepted_count\x18\x1b \x01(\x03B\x03\xe0A\x01H\x0fR\x10maxAcceptedCount\x88\x01\x01\x12-\n" +
 	"\x10min_caller_count\x18\x11 \x01(\x03B\x03\xe0A\x01R\x0eminCallerCount\x121\n" +
 	"\x12min_endpoint_count\x18\x12 \x01(\x03B\x03\xe0A\x01R\x10minEndpointCount\x129\n" +
-	"\x14max_taken_back_count\x18\x18 \x01(\x03B\x03\xe0A\x01H\x0fR\x11maxTakenBackCount\x88\x01\x01\"?\n" +
+	"\x14max_taken_back_count\x18\x18 \x01(\x03B\x03\xe0A\x01H\x10R\x11maxTakenBackCount\x88\x01\x01\"?\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fPRESENT_PAIR\x10\x01\x12\r\n" +
@@ -9455,7 +9478,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x18_max_newly_allowed_boundB!\n" +
 	"\x1f_max_newly_denied_request_boundB\"\n" +
 	" _max_newly_allowed_request_boundB\x14\n" +
-	"\x12_max_dropped_countB\x17\n" +
+	"\x12_max_dropped_countB\x15\n" +
+	"\x13_max_accepted_countB\x17\n" +
 	"\x15_max_taken_back_countJ\x04\b\f\x10\rJ\x04\b\x13\x10\x14R\x19min_changed_rule_coverageR\x14min_changed_coverage\"\xbf\x02\n" +
 	"\x15PolicyPreviewMetadata\x12K\n" +
 	"\x05state\x18\x01 \x01(\x0e20.understudy.admin.v1.PolicyPreviewMetadata.StateB\x03\xe0A\x03R\x05state\x12\"\n" +

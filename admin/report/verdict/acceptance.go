@@ -95,3 +95,36 @@ func leftOut(r *adminpb.Report) (text string) {
 	}
 	return text
 }
+
+// byAcceptance says of a report that is ready who has accepted what of it: "by acceptance of 4 newly denied requests
+// (ann: a scanner) and 2 unseen items (bob: for the night), ". It is empty if nothing was.
+//
+// Who reads "Ready" should know first that not traffic alone has said so.
+func byAcceptance(r *adminpb.Report) string {
+	var parts []string
+	for _, a := range r.GetAcceptances() {
+		if a.GetState() == adminpb.Acceptance_IN_FORCE {
+			parts = append(parts, acceptedOf(r, a)+" ("+AccepterOf(a)+": "+a.GetReason()+")")
+		}
+	}
+	const named = 2
+	if more := int64(len(parts) - named); more > 0 {
+		parts = append(parts[:named:named], Counted(more, "other acceptance"))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "by acceptance of " + enumerated(parts) + ", "
+}
+
+// acceptedOf says how much an acceptance covers.
+func acceptedOf(r *adminpb.Report, a *adminpb.Acceptance) string {
+	if a.GetItemId() == "" {
+		return Counted(a.GetRequestCount(), NameOf(a.GetDifference().GetKind())+" request")
+	}
+	n := a.GetItem().GetItemCount() - a.GetItem().GetSeenCount()
+	if a.GetItemId() == r.GetChangeId() {
+		n = r.GetAcceptedItemCount()
+	}
+	return Counted(max(1, n), "unseen item")
+}

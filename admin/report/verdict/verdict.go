@@ -81,7 +81,7 @@ func Of(r *adminpb.Report) Verdict {
 	case of > 0 && Missing(r) != "":
 		return Verdict{"Look first", allMet(of) + ", but " + Missing(r) + "; " + changeOf(r), Look}
 	case of > 0:
-		return Verdict{"Ready", allMet(of) + "; " + changeOf(r) + noDenials(r), Good}
+		return Verdict{"Ready", byAcceptance(r) + allMet(of) + "; " + changeOf(r) + noDenials(r), Good}
 	case differing(r) > 0, report.Unjudged(r) > 0, !report.ChangeKnown(r), report.Incomplete(r):
 		return Verdict{"Look first", changeOf(r), Look}
 	default:
@@ -226,6 +226,11 @@ func differences(r *adminpb.Report) string {
 		}
 		parts = append(parts, report.Number(p.Count)+" of "+whole+" "+p.Words+" "+clause+" ("+share+")")
 	}
+	return enumerated(parts)
+}
+
+// enumerated joins texts as a sentence does: "a, b and c".
+func enumerated(parts []string) string {
 	last := parts[len(parts)-1]
 	if len(parts) > 1 {
 		last = strings.Join(parts[:len(parts)-1], ", ") + " and " + last

@@ -149,8 +149,8 @@ func (f *replayFlags) check() (*adminpb.CommitRequirements, error) {
 	if required.GetRequireAllNodes() {
 		return nil, command.Usage(errors.New("--require: all-nodes is about sidecars, and a recording has none; leave it out"))
 	}
-	if required.GetRequireDifferentCommitter() {
-		return nil, command.Usage(errors.New("--require: different-committer is about who commits, and a replay commits nothing; leave it out"))
+	if required.GetRequireDifferentCommitter() || required.GetRequireConfirmation() {
+		return nil, command.Usage(errors.New("--require: different-committer and confirmed are about who commits, and a replay commits nothing; leave them out"))
 	}
 	return required, nil
 }

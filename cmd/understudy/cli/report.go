@@ -59,6 +59,10 @@ var requireHelp = `LIST is what the report has to show, with commas between:
   all-nodes             every live sidecar with the policy reports
   different-committer   the one who commits has never set the experiment's policy, nor
                         what it expects
+  confirmed             nor has accepted anything, or set what is expected, if there
+                        is any: somebody else confirms that by the commit
+  accepted<=100         at most so many of the requests that differ are accepted or
+                        expected
   scope=all-pairs       count what was compared with earlier live policies, too
 Without the %, each of these limits is on a number: a caller who may ask for
 something else makes a share smaller, and no number. A share is not known, and so not
@@ -85,9 +89,9 @@ type reportFlags struct {
 func newReport() *cobra.Command {
 	var f reportFlags
 	cmd, _ := newCommandWith(reportview.Formats, Help{"report EXPERIMENT", "Show what an experiment would change, or has changed with its commit",
-		`It begins with the verdict. Then come how many requests were compared and how they
-differ, what changes and why, who is concerned, which items of the change no request
-has shown, and what is not known. On a terminal it fits the screen; --all shows lists
+		`It begins with the verdict. Then come the items of the change, with what requests have
+shown of them, how many requests were compared and how they differ, what changes and
+why, who is concerned, and what is not known. On a terminal it fits the screen; --all shows lists
 to their ends.
 
 --expect prints what differs, and is neither accepted nor expected, as entries for the

@@ -418,6 +418,9 @@ func TestVerdicts(t *testing.T) {
 			"Look first: both requirements are met, but no requirement is about requests; no difference in 10 requests."},
 		{items(3, 2, 1, 0, 0, judgedBy("newly-allowed=0")...), "Ready: the requirement is met; no difference in 10 requests; 1 of 3 items was not seen, but accepted; " +
 			"no request that the live policy denies was compared."},
+		{acceptedBy(items(3, 2, 1, 0, 0, judgedBy("newly-allowed=0")...)), "Ready: by acceptance of 4 newly denied requests (token:ann: a scanner), 1 unseen item (token:bob: " +
+			"only at night) and 1 other acceptance, the requirement is met; no difference in 10 requests; 1 of 3 items was not seen, but accepted; " +
+			"no request that the live policy denies was compared."},
 		{differing(25, 0, 0, 0), "Look first: 25 of 200 requests that the live policy allows would be newly denied (12%)."},
 		{differing(19, 5, 0, 6, requirement(true, false), requirement(false, false)),
 			"Not yet: 1 of 2 requirements is not met; 19 of 200 requests that the live policy allows would be newly denied (9.5%), " +
@@ -459,4 +462,22 @@ func TestChangeNotKnown(t *testing.T) {
 	if v := verdict.Of(r); v.Tone == verdict.Good || report.Ready(r) || !strings.Contains(v.Why, "no requirement is about unjudged") {
 		t.Errorf("the verdict is %s", v)
 	}
+}
+
+// acceptedBy has a report be judged by what people have accepted: one acceptance is void.
+func acceptedBy(r *adminpb.Report) *adminpb.Report {
+	inForce := adminpb.Acceptance_IN_FORCE
+	r.Acceptances = []*adminpb.Acceptance{
+		{Creator: "token:eve", Reason: "void", State: adminpb.Acceptance_VOID, RequestCount: 9},
+		{
+			Creator: "token:ann", Reason: "a scanner", State: inForce, RequestCount: 4,
+			Target: &adminpb.Acceptance_GroupId{GroupId: "g"}, Difference: &adminpb.Report_Difference{Kind: adminpb.Report_NEWLY_DENIED},
+		},
+		{
+			Creator: "token:bob", Reason: "only at night", State: inForce,
+			Target: &adminpb.Acceptance_ItemId{ItemId: "i"}, Item: &adminpb.Report_Item{ItemCount: 1},
+		},
+		{Creator: "token:carl", Reason: "too", State: inForce, RequestCount: 1, Target: &adminpb.Acceptance_GroupId{GroupId: "h"}},
+	}
+	return r
 }
