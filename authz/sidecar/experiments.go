@@ -185,7 +185,8 @@ func (s *Sidecar) markCompiled(c *rehearsal.Candidate) {
 		if i < 0 {
 			continue
 		}
-		next := &snapshot{cursor: snap.cursor, policies: maps.Clone(snap.policies)}
+		next := *snap
+		next.policies = maps.Clone(snap.policies)
 		updated := *e
 		next.policies[name] = &updated
 		p := e.pending[i]
@@ -196,7 +197,7 @@ func (s *Sidecar) markCompiled(c *rehearsal.Candidate) {
 			updated.experiments = slices.DeleteFunc(slices.Clone(e.experiments), func(x *rehearsal.Experiment) bool { return x == p.experiment })
 			s.logFailure(f)
 		}
-		s.current.Store(next)
+		s.current.Store(&next)
 		s.ledger.Follow(next.active())
 		if c.Err() != nil {
 			// That one alone: the candidates of a snapshot that is being made are in none yet.

@@ -94,11 +94,14 @@ func TestAStoreThatWentBackChangesNoDecision(t *testing.T) {
 }
 
 // TestADeletionThatTheStoreHasLostHolds: the policy comes back with the older data, and a node
-// that starts without it does not follow that either.
+// that starts without it does not follow that either, also while an experiment with another policy is compiled.
 func TestADeletionThatTheStoreHasLostHolds(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "snapshot")
 	feed := newFeed()
+	second := named(secondName, allowIf(onlyGET))
+	second.Experiments = []*adminpb.PolicyExperiment{{Name: string(secondName) + "/experiments/e", Etag: "1", Policy: policy("", allowIf("true"))}}
+	feed.put(secondName, second)
 	feed.put(webName, named(webName, allowIf("true")))
 	older := feed.stored(webName)
 	deleted := feed.put(webName, authz.PolicyState{})
@@ -106,7 +109,7 @@ func TestADeletionThatTheStoreHasLostHolds(t *testing.T) {
 	s, stop := startWith(t, feed, newRecording(), config)
 	defer stop()
 	feed.awaitApplied(t, deleted)
-	feed.goBack(1, map[authz.PolicyName]authz.PolicyState{webName: older})
+	feed.goBack(1, map[authz.PolicyName]authz.PolicyState{webName: older, secondName: feed.stored(secondName)})
 	awaitStale(t, s, webName)
 	if ask(t, s, "web", "GET") != authz.Deny {
 		t.Error("the deleted policy decides")
@@ -117,8 +120,10 @@ func TestADeletionThatTheStoreHasLostHolds(t *testing.T) {
 	})
 	stop()
 	s, _ = start(t, feed, config)
+	feed.awaitApplied(t, 1) // with the experiment, which is compiled after the policies
 	awaitStale(t, s, webName)
-	if ask(t, s, "web", "GET") != authz.Deny || s.Status().Policies != 0 {
+	feed.awaitApplied(t, feed.rewrite(secondName))
+	if got := s.Status(); ask(t, s, "web", "GET") != authz.Deny || got.Policies != 1 || !slices.Equal(got.Stale, []authz.PolicyName{webName}) {
 		t.Error("the deleted policy decides after a start")
 	}
 	feed.awaitApplied(t, feed.rewrite(webName))
