@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"understudy/rego/evaluator"
+	"understudy/rego/opaque"
 )
 
 // Cause is a place of a module that explains what decisions cost.
@@ -27,6 +28,9 @@ const (
 	// CauseInterpreted is that of forms that are left to OPA.
 	CauseInterpreted = evaluator.Interpreted
 )
+
+// MostAsked is how many questions an evaluation asks of a request; what would be a further one is asked for whole.
+const MostAsked = opaque.MostAsked
 
 // Causes returns the places that explain what evaluations of the rule at path, one of Source.Paths, cost: where
 // they ask or force what of a request, and the forms for which they are left to OPA.

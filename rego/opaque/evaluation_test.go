@@ -223,9 +223,6 @@ func TestPartsOfTables(t *testing.T) {
 	}
 }
 
-// mostAsked is how many questions an evaluation asks before it forces what it is about.
-const mostAsked = 64
-
 // TestTheBudgetOfQuestions: what would be a further question is answered by the contents of all it is about.
 func TestTheBudgetOfQuestions(t *testing.T) {
 	for name, ask := range map[string]func(e *opaque.Evaluation, x, y opaque.Value) error{
@@ -237,20 +234,20 @@ func TestTheBudgetOfQuestions(t *testing.T) {
 	} {
 		v := opaque.NewVocabulary()
 		record := func(a, b int) (asked, contents []opaque.Entry) {
-			numbers := make([]int, mostAsked)
+			numbers := make([]int, opaque.MostAsked)
 			e := v.Begin(manyOf(append(numbers, a, b)...), topdown.BuiltinContext{}, now, true)
 			defer e.End()
-			for i := range mostAsked {
+			for i := range opaque.MostAsked {
 				if _, err := e.Test(opaque.Present, at(t, v, e, fmt.Sprint("x", i))); err != nil {
 					t.Fatal(err)
 				}
 			}
-			x, y := at(t, v, e, fmt.Sprint("x", mostAsked)), at(t, v, e, fmt.Sprint("x", mostAsked+1))
+			x, y := at(t, v, e, fmt.Sprint("x", opaque.MostAsked)), at(t, v, e, fmt.Sprint("x", opaque.MostAsked+1))
 			if err := ask(e, x, y); err != nil {
 				t.Fatal(err)
 			}
 			all := slices.Clone(e.Record().Entries)
-			return all[:mostAsked], all[mostAsked:]
+			return all[:opaque.MostAsked], all[opaque.MostAsked:]
 		}
 		_, first := record(1, 5)
 		_, otherX := record(2, 5)
@@ -285,10 +282,10 @@ func TestLongRecordsAreOfNoUse(t *testing.T) {
 		t.Errorf("%d entries, once: %v", len(e.Record().Entries), e.Record().Once)
 	}
 	e.End()
-	for i := 0; i <= mostQuestions; i += mostAsked {
+	for i := 0; i <= mostQuestions; i += opaque.MostAsked {
 		e := begin(v, "1")
 		x := at(t, v, e, "x")
-		for j := range mostAsked {
+		for j := range opaque.MostAsked {
 			if _, err := e.Ask(opaque.LessThan, x, opaque.Constant(ast.IntNumberTerm(i+j))); err != nil {
 				t.Fatal(err)
 			}

@@ -1,8 +1,9 @@
 package opaque
 
-// mostAsked is how many questions one evaluation asks. What would be a further one is answered by
-// the whole of what it is about.
-const mostAsked = 64
+// MostAsked is how many questions one evaluation asks. What would be a further one is answered by
+// the whole of what it is about. A loop over a list of the policy's data asks for each of its elements, and such
+// lists have some hundreds: of patterns, networks or routes.
+const MostAsked = 512
 
 // mostEntries is the length of the longest record that is of use.
 const mostEntries = 1024
@@ -43,7 +44,7 @@ type recorder struct {
 }
 
 // full reports whether there is no room for a further question of the policy.
-func (r *recorder) full() bool { return len(r.record.Entries) >= mostAsked }
+func (r *recorder) full() bool { return len(r.record.Entries) >= MostAsked }
 
 // add writes down a question with its answer.
 func (r *recorder) add(q *Question, a Answer) {

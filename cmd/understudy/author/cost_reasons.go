@@ -45,7 +45,8 @@ func learned(causes []rego.Cause) (out []string) {
 	}
 	out = slices.Concat(sentences(causes, rego.CauseClockWhole), sentences(causes, rego.CauseRead), whole)
 	if len(out) == 0 {
-		out = append(out, "No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached.")
+		out = append(out, fmt.Sprintf("No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached. "+
+			"These are at most %d questions for a request, of which a loop over data asks one for each element; what comes after that is asked for whole.", rego.MostAsked))
 	}
 	out = append(out, sentences(causes, rego.CauseClockAsked)...)
 	out = append(out, sentences(causes, rego.CauseNumbers)...)
@@ -71,9 +72,6 @@ func learned(causes []rego.Cause) (out []string) {
 	return append(out, terminal.Escape("The policy only finds out something about "+strings.Join(what, ", ")+more+": values that it cannot distinguish share a decision."))
 }
 
-// mostAsked is how many questions one evaluation may ask about a request.
-const mostAsked = 64
-
 // manyQuestions says that an evaluation may ask more questions than it has room for.
 func manyQuestions(causes []rego.Cause) []string {
 	count := 0
@@ -82,10 +80,10 @@ func manyQuestions(causes []rego.Cause) []string {
 			count++
 		}
 	}
-	if count <= mostAsked {
+	if count <= rego.MostAsked {
 		return nil
 	}
-	return []string{fmt.Sprintf("The rules ask questions in %d places. An evaluation asks at most %d: each further value is asked for whole. Place first what decides most requests.", count, mostAsked)}
+	return []string{fmt.Sprintf("The rules ask questions in %d places. An evaluation asks at most %d: each further value is asked for whole. Place first what decides most requests.", count, rego.MostAsked)}
 }
 
 // sentences says what the causes of one kind do, each value or built-in once with all of its

@@ -17,7 +17,7 @@ var regoRule = &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_Rego{Rego: &admin
 func TestReasonsAreOfThePolicy(t *testing.T) {
 	const notCached = "So no decision is cached: each request is evaluated."
 	const advice = "Where a comparison with texts of the policy or its data is enough (==, startswith, in with an array), write that: values that it cannot distinguish share a decision."
-	const nothingWhole = "No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached."
+	const nothingWhole = "No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached. These are at most 512 questions for a request, of which a loop over data asks one for each element; what comes after that is asked for whole."
 	service := &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_ExternalService{ExternalService: &adminpb.ExternalServiceFilter{EndpointUrl: "https://usage.example.com"}}}
 	for _, c := range []struct {
 		rules []*adminpb.PolicyRule
@@ -56,7 +56,7 @@ func TestReasonsAreOfThePolicy(t *testing.T) {
 			"The policy only finds out something about input.a (a.rego:3), input.parsed_path (a.rego:3), x (a.rego:4): values that it cannot distinguish share a decision.",
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `input.a == "x"; startswith(input.b, "y")`, []string{
-			"No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached.",
+			"No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached. These are at most 512 questions for a request, of which a loop over data asks one for each element; what comes after that is asked for whole.",
 			"The policy only finds out something about input.a (a.rego:3), input.b (a.rego:3): values that it cannot distinguish share a decision.",
 		}},
 	} {
