@@ -31,10 +31,10 @@ func init() { logging.Disable() }
 var (
 	errURL = errors.New("the URL of the store is not valid: its form is " +
 		"redis://[[user]:password@]host[:port][/database][?option=value], or the same with rediss, unix, " +
-		"redis+cluster or redis+sentinel; in a user name or password, write each of : / ? # [ ] @ % as %XX")
-	errMaster = errors.New("the URL of the store does not name the primary: its form is " +
+		"redis+cluster (without database) or redis+sentinel, which alone name several hosts; in a user name or password, write each of : / ? # [ ] @ % as %XX")
+	errSentinel = errors.New("the URL of the store is not valid, or does not name the primary: its form is " +
 		"redis+sentinel://host:port[,host:port…]/NAME[/DATABASE], or redis+sentinel://host:port[/DATABASE]?master_name=NAME, " +
-		"with the NAME by which the Sentinels know the primary, once")
+		"with the NAME by which the Sentinels know the primary, once, and a DATABASE from 0 on")
 )
 
 // connector makes a client whose calls end after a time, unless the URL says
@@ -60,42 +60,50 @@ func (l login) parse(text string) (connector, error) {
 
 // parseURL returns what connects to the Redis of a URL. The reasons that the parsers
 // give may quote a part of the password, so they are dropped.
-func parseURL(text string, l login) (connector, error) {
+func parseURL(text string, l login) (connect connector, err error) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	switch scheme {
 	case "redis", "rediss", "unix":
-		o, err := redis.ParseURL(text)
-		if err != nil {
-			return nil, errURL
+		o, err := parseSingleURL(text)
+		if err == nil {
+			o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password)
+			o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
 		}
-		if o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password); err != nil {
-			return nil, err
-		}
-		o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
-		return func(timeout time.Duration) redis.UniversalClient { return single(*o, timeout) }, nil
+		return func(timeout time.Duration) redis.UniversalClient { return single(*o, timeout) }, err
 	case "redis+cluster", "rediss+cluster":
-		o, err := redis.ParseClusterURL(strings.TrimSuffix(scheme, "+cluster") + "://" + rest)
-		if err != nil {
-			return nil, errURL
+		o, err := parseClusterURL(strings.TrimSuffix(scheme, "+cluster") + "://" + rest)
+		if err == nil {
+			o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password)
+			o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
 		}
-		if o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password); err != nil {
-			return nil, err
-		}
-		o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
-		return func(timeout time.Duration) redis.UniversalClient { return cluster(*o, timeout) }, nil
+		return func(timeout time.Duration) redis.UniversalClient { return cluster(*o, timeout) }, err
 	case "redis+sentinel", "rediss+sentinel":
 		o, err := parseSentinelURL(strings.TrimSuffix(scheme, "+sentinel") + "://" + rest)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password)
+			o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
 		}
-		if o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password); err != nil {
-			return nil, err
-		}
-		o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
-		return func(timeout time.Duration) redis.UniversalClient { return sentinel(*o, timeout) }, nil
+		return func(timeout time.Duration) redis.UniversalClient { return sentinel(*o, timeout) }, err
 	default:
 		return nil, errURL
 	}
+}
+
+func parseSingleURL(text string) (*redis.Options, error) {
+	o, err := redis.ParseURL(text)
+	if err != nil || o.DB < 0 || o.Network == "tcp" && !areAddresses([]string{o.Addr}) {
+		return nil, errURL
+	}
+	return o, nil
+}
+
+// parseClusterURL parses a URL without a database, of which a Cluster has none.
+func parseClusterURL(text string) (*redis.ClusterOptions, error) {
+	o, err := redis.ParseClusterURL(text)
+	if u, wrong := url.Parse(text); err != nil || wrong != nil || strings.Trim(u.Path, "/") != "" || !areAddresses(o.Addrs) {
+		return nil, errURL
+	}
+	return o, nil
 }
 
 // sentinelPort is the port of a Sentinel if the URL names no other.
@@ -119,35 +127,47 @@ func parseSentinelURL(text string) (*redis.FailoverOptions, error) {
 	text, others := firstHost(text)
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || slices.Contains(others, "") {
-		return nil, errURL
+		return nil, errSentinel
 	}
-	if len(others) > 0 {
-		query := u.Query()
-		for _, host := range others {
-			if _, _, err := net.SplitHostPort(host); err != nil {
-				host = net.JoinHostPort(strings.Trim(host, "[]"), sentinelPort)
-			}
-			query.Add("addr", host)
-		}
-		u.RawQuery = query.Encode()
-	}
+	addSentinels(u, others)
 	name, database, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
 	if _, err := strconv.Atoi(name); err != nil && name != "" {
 		query := u.Query()
 		if query.Has("master_name") {
-			return nil, errMaster
+			return nil, errSentinel
 		}
 		query.Set("master_name", name)
 		u.Path, u.RawPath, u.RawQuery = "/"+database, "", query.Encode()
 	}
 	o, err := redis.ParseFailoverURL(u.String())
-	switch {
-	case err != nil:
-		return nil, errURL
-	case o.MasterName == "":
-		return nil, errMaster
+	if err != nil || o.MasterName == "" || o.DB < 0 || !areAddresses(o.SentinelAddrs) {
+		return nil, errSentinel
 	}
 	return o, nil
+}
+
+// addSentinels adds other hosts to a URL, as options.
+func addSentinels(u *url.URL, hosts []string) {
+	if len(hosts) == 0 {
+		return
+	}
+	query := u.Query()
+	for _, host := range hosts {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), sentinelPort)
+		}
+		query.Add("addr", host)
+	}
+	u.RawQuery = query.Encode()
+}
+
+// areAddresses reports whether all texts are a host with a port. The parsers take any text.
+func areAddresses(texts []string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool {
+		host, port, err := net.SplitHostPort(text)
+		n, invalid := strconv.ParseUint(port, 10, 16)
+		return err != nil || invalid != nil || n == 0 || strings.Contains(host, ",")
+	})
 }
 
 // The clients never repeat a command themselves: call does, which has to know

@@ -42,6 +42,9 @@ var wrongURLs = []string{
 	"redis+sentinel://u:" + password + "@127.0.0.1", "redis+sentinel://127.0.0.1/" + password + "?master_name=m",
 	"redis+sentinel://127.0.0.1/1/" + password, "redis+sentinel://127.0.0.1/m/" + password, "redis+sentinel://127.0.0.1/m/1/" + password,
 	"redis+sentinel://u:" + password + "@a:1,,b:2/m", "redis+sentinel://u:" + password + "@,b:2/m", "redis+sentinel://u:" + password + "@a:x,b:2/m",
+	"redis+sentinel://u:" + password + "@a:1/m/-1", "redis+sentinel://u:" + password + "@a:0/m", "redis+sentinel:///m", "redis+sentinel://u:" + password + "@a:1,b:x/m",
+	"redis+cluster://u:" + password + "@a:1/2", "redis+cluster://u:" + password + "@a:1,b:2", "redis://u:" + password + "@a:1,b:2",
+	"redis://u:" + password + "@a:99999", "redis://u:" + password + "@a:1/-1",
 	"re dis://" + password, "://" + password, password,
 }
 

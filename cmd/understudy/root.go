@@ -79,6 +79,7 @@ every sidecar at once.
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(command.FlagError)
+	root.SetHelpFunc(command.Help)
 	root.SetUsageFunc(command.GroupedUsage(cli.ConnectionFlags))
 	addGroup(root, "run", "Run it:", demo.New(serveDemo, executeForDemo), newServe(), cli.NewCheck(author.ExplainCheck), cli.NewHealth(), storage.NewRestore(), newVersion())
 	addGroup(root, "change", "Policies and experiments:", cli.PolicyCommands()...)

@@ -161,8 +161,8 @@ func (c *Client) checkFollowed(ctx context.Context, policy authz.PolicyName) err
 	if others == 0 {
 		return nil
 	}
-	return fmt.Errorf("the store has lost a newer version of %s, by which %s still decide; `understudy restore --accept` has them follow the store",
-		policy.ID(), report.Counted(int64(others), "sidecar"))
+	return fmt.Errorf("the store has lost a newer version of %s, which is still enforced %s; `understudy restore --accept` has the sidecars follow the store",
+		policy.ID(), "on "+report.Counted(int64(others), "sidecar"))
 }
 
 // applyExperiment also says that the preview of the version before has ended: an update

@@ -180,6 +180,9 @@ func (f *checkFlags) request(stdin io.Reader) (*authv3.CheckRequest, error) {
 	if f.claimFlags != (claimFlags{}) {
 		return nil, errors.New("--claims makes a token for a request of flags: with --file it stands in the file")
 	}
+	if f.policy != "" {
+		return nil, errors.New("--policy is for a request of flags: with --file it stands in the file, as attributes.contextExtensions.policy")
+	}
 	content, err := command.ReadFile(f.file, stdin)
 	if err != nil {
 		return nil, fmt.Errorf("--file: %w", err)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -9,8 +10,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// helpWidth is the number of columns that the text of a help takes.
-const helpWidth = 110
+// helpWidth is the number of columns that the text of a help takes: those of the smallest usual terminal.
+const helpWidth = 80
+
+// Help prints the help of a command, its text wrapped by [Wrapped].
+func Help(cmd *cobra.Command, _ []string) {
+	fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s", Wrapped(cmp.Or(cmd.Long, cmd.Short)), cmd.UsageString())
+}
 
 // FlagGroup is flags that a help shows together. A name that ends with a star stands
 // for all that begin so and are in no group before. Flags of no group come first,
@@ -55,7 +61,7 @@ func printCommands(w io.Writer, cmd *cobra.Command) {
 				fmt.Fprintf(w, "\n%s\n", title)
 				title = ""
 			}
-			fmt.Fprintf(w, "  %-*s %s\n", cmd.NamePadding(), c.Name(), c.Short)
+			fmt.Fprintln(w, Wrapped(fmt.Sprintf("  %-*s  %s", cmd.NamePadding(), c.Name(), c.Short)))
 		}
 	}
 }
@@ -77,7 +83,7 @@ func printFlags(w io.Writer, all *pflag.FlagSet, groups []FlagGroup) {
 // printGroup prints a group, if it has flags.
 func printGroup(w io.Writer, title string, flags *pflag.FlagSet) {
 	if flags.HasAvailableFlags() {
-		fmt.Fprintf(w, "\n%s:\n%s", title, flags.FlagUsagesWrapped(helpWidth))
+		fmt.Fprintf(w, "\n%s:\n%s\n", title, Wrapped(flags.FlagUsages()))
 	}
 }
 

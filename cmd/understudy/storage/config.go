@@ -99,6 +99,9 @@ func (c *Config) FillIn() error {
 	if path, ok := strings.CutPrefix(c.Store, BoltScheme); ok && strings.Contains(strings.SplitN(path, "/", 2)[0], "@") {
 		return command.Usage(errors.New("--store: bolt:// is a file, which has no user and no password: write bolt:///path"))
 	}
+	if path, ok := strings.CutPrefix(c.Store, BoltScheme); ok && !filepath.IsAbs(path) {
+		return command.Usage(fmt.Errorf("--store: bolt:// takes an absolute path, and %q is none: write bolt:///path", path))
+	}
 	if c.SnapshotFile == "" {
 		c.SnapshotFile = c.DefaultSnapshotFile()
 	}
