@@ -12,8 +12,8 @@ import (
 
 const (
 	// memoryPerByte is about how much memory a followed policy takes for each byte of its record, if that is mostly
-	// rules. Data takes less.
-	memoryPerByte = 20
+	// rules: 20 bytes stay, and half of that again is what compiling leaves behind. Data takes less.
+	memoryPerByte = 30
 	// memoryAtRest is about how much the process has in use without any policy, in bytes.
 	memoryAtRest = 40 << 20
 )

@@ -282,6 +282,8 @@ var counterparts = map[string]string{
 	keyPlugin + ".enable-reflection":      "always on",
 	"decision_logs.console":               "use 'understudy serve --decision-log console'",
 	"decision_logs.service":               "use 'understudy serve --decision-log otel'",
+	"default_decision":                    "use 'understudy import --rule'",
+	"distributed_tracing.type":            "set OTEL_EXPORTER_OTLP_PROTOCOL for 'understudy serve'",
 	"default_authorization_decision":      "use 'understudy iam'",
 	"labels":                              "use 'understudy serve --decision-log-label'",
 	"keys":                                "use 'understudy import --verification-key'",

@@ -284,7 +284,7 @@ note: OPA's configuration has settings that are not in the policy:
   decision_logs.nd_builtin_cache: no counterpart
   decision_logs.reporting.max_decisions_per_second: no counterpart
   decision_logs.request_context.http.headers: no counterpart
-  default_decision: no counterpart
+  default_decision: use 'understudy import --rule'
   keys.k.key: use 'understudy import --verification-key'
   labels.1: use 'understudy serve --decision-log-label'
   labels.app: use 'understudy serve --decision-log-label'

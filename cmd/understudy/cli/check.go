@@ -84,8 +84,9 @@ and line. The policy is read from the admin API, and the same request is decided
 here, so it takes the right to read policies. 'understudy explain' does so for a decision
 of a log.
 
-The exit code is 0 if the request is allowed and 3 if it is denied; 1 means
-that there was no answer, or no explanation.`,
+The exit code is 0 if the request is allowed and 3 if it is denied, also where
+that cannot be explained; 1 means that there was no answer, or that the policy
+could not be read for --explain.`,
 		Example: `  understudy check --path /api/orders -H 'authorization: Bearer …'
   understudy check --policy web --method POST --principal spiffe://cluster.local/ns/shop/sa/web
   understudy check --path /api/reports --claims sub=alice,roles=admin
