@@ -30,6 +30,9 @@ type group struct {
 	decided
 }
 
+// CausesOf says of how many of its requests the causes are; empty if there is one alone, or none.
+func (g group) CausesOf() string { return verdict.CausesOf([]*adminpb.Report_Difference{g.Report_Difference}) }
+
 // newGroup is a group of a report. Its anchor stays the same while its place changes.
 func newGroup(r *adminpb.Report, d *adminpb.Report_Difference) group {
 	before, after := verdict.Answers(d)

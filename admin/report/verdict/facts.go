@@ -203,6 +203,19 @@ func StateOfRequirement(r *adminpb.Report, q *adminpb.Report_RequirementResult) 
 	}
 }
 
+// CausesOf says of how many requests of these groups the causes are known; empty if no group has several requests
+// and a cause.
+//
+// Causes are found for the first requests of a group. One behind them may have come by another rule.
+func CausesOf(groups []*adminpb.Report_Difference) string {
+	for _, d := range groups {
+		if len(d.Causes) > 0 && d.RequestCount > 1 {
+			return "causes are those of the first requests of a group: others of it may have another one"
+		}
+	}
+	return ""
+}
+
 // Replayed is what was replayed in a sentence; empty if nothing was.
 //
 // Requests that were kept in memory before the preview began show at once what would differ. They count

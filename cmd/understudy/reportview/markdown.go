@@ -156,6 +156,10 @@ func (m *markdown) groups(all []*adminpb.Report_Difference) {
 		m.line("%s", prose(rest))
 		m.line("")
 	}
+	if text := verdict.CausesOf(shown); text != "" {
+		m.line("%s", prose(sentence(text)))
+		m.line("")
+	}
 }
 
 // whyOf is the cell with causes, changes and reason of a group.

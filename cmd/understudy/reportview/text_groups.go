@@ -22,6 +22,9 @@ func (p *page) groups(all []*adminpb.Report_Difference) {
 	if rest := restOf(all[len(shown):], p.r.OtherDifferences); rest != "" {
 		p.add(p.fit(rest, 0))
 	}
+	if text := verdict.CausesOf(shown); text != "" && p.d.gaps {
+		p.add(wrap(sentence(text), p.o.columns())...)
+	}
 }
 
 // leastPath is the fewest columns that a path is shown in.
