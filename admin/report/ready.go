@@ -99,6 +99,9 @@ func IsHopeless(r *adminpb.Report, q *adminpb.Report_RequirementResult) bool {
 // IsForPeople reports whether it is for people to accept what a requirement has that is not met: more traffic cannot
 // change it.
 func IsForPeople(r *adminpb.Report, q *adminpb.Report_RequirementResult) bool {
+	if q.GetMet() {
+		return false
+	}
 	switch nameOf(q.GetRequirement()) {
 	case newlyDenied, newlyAllowed, responseChanged, failed, acceptedName:
 		return q.GetUnreachable()

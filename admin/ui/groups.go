@@ -30,7 +30,7 @@ type group struct {
 	decided
 }
 
-// CausesOf says of how many of its requests the causes are; empty if there is one alone, or none.
+// CausesOf is that of the group: [verdict.CausesOf].
 func (g group) CausesOf() string { return verdict.CausesOf([]*adminpb.Report_Difference{g.Report_Difference}) }
 
 // newGroup is a group of a report. Its anchor stays the same while its place changes.

@@ -203,10 +203,10 @@ func StateOfRequirement(r *adminpb.Report, q *adminpb.Report_RequirementResult) 
 	}
 }
 
-// CausesOf says of how many requests of these groups the causes are known; empty if no group has several requests
-// and a cause.
+// CausesOf says that the causes of these groups are those of some of their requests; empty if no group has several
+// requests and a cause.
 //
-// Causes are found for the first requests of a group. One behind them may have come by another rule.
+// Causes are found for the first requests of a group. A later one may differ because of another rule.
 func CausesOf(groups []*adminpb.Report_Difference) string {
 	for _, d := range groups {
 		if len(d.Causes) > 0 && d.RequestCount > 1 {

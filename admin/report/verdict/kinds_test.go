@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
+	"understudy/admin/report"
 	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 )
@@ -27,5 +30,25 @@ func TestGroups(t *testing.T) {
 	}
 	if want := []string{"exceeded", "changed", "accepted", "expected", "noise"}; !slices.Equal(got, want) {
 		t.Errorf("the order is %q, want %q", got, want)
+	}
+}
+
+// TestStateOfRequirement: what is met is met, and what is not says whether traffic or people can change that.
+func TestStateOfRequirement(t *testing.T) {
+	r := &adminpb.Report{RequestCount: 9, UnjudgedItemCount: proto.Int64(1), ItemCount: 1, Requirements: []*adminpb.Report_RequirementResult{{Requirement: "requests>=1", Met: true}}}
+	for want, q := range map[string]*adminpb.Report_RequirementResult{
+		"met":                    {Requirement: "unjudged=0", Met: true},
+		"not met":                {Requirement: "newly-denied<=1%"},
+		"not met: people decide": {Requirement: "newly-denied=0", Unreachable: true},
+		"can no longer be met":   {Requirement: "taken-back=0", Unreachable: true},
+	} {
+		if got := verdict.StateOfRequirement(r, q); got != want {
+			t.Errorf("%v: got %q, want %q", q, got, want)
+		}
+	}
+	for _, met := range []string{"unjudged=0", "different-committer", "confirmed", "newly-denied=0"} {
+		if report.IsForPeople(r, &adminpb.Report_RequirementResult{Requirement: met, Met: true}) {
+			t.Errorf("%s is met, and for people", met)
+		}
 	}
 }
