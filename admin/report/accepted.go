@@ -223,17 +223,17 @@ func groupState(
 	return adminpb.Acceptance_IN_FORCE, ""
 }
 
-// otherCause returns a cause of now, if causes were known before and none of them is one of now.
+// otherCause returns a cause of now that was not known before, if any was.
 func otherCause(known, now []*adminpb.Report_Expression) *adminpb.Report_Expression {
-	if len(known) == 0 || len(now) == 0 {
+	if len(known) == 0 {
 		return nil
 	}
 	for _, c := range now {
-		if slices.ContainsFunc(known, func(k *adminpb.Report_Expression) bool { return proto.Equal(k, c) }) {
-			return nil
+		if !slices.ContainsFunc(known, func(k *adminpb.Report_Expression) bool { return proto.Equal(k, c) }) {
+			return c
 		}
 	}
-	return now[0]
+	return nil
 }
 
 // outranks reports whether an acceptance says more of what was accepted than another one, which may be

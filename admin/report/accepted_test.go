@@ -105,6 +105,8 @@ func TestAcceptedCallersAndCauses(t *testing.T) {
 	pair := func(live string, groups ...*evidencepb.Group) *evidencepb.Pair {
 		return &evidencepb.Pair{PolicyEtag: live, Groups: groups}
 	}
+	both := group(10, set(1, 2), 4)
+	both.Causes = append(both.Causes, group(1, nil, 7).Causes...)
 	for name, test := range map[string]struct {
 		seen      *evidencepb.Evidence
 		maxCaller int64
@@ -127,6 +129,7 @@ func TestAcceptedCallersAndCauses(t *testing.T) {
 			state: adminpb.Acceptance_EXCEEDED, why: "11 requests, accepted were 10",
 		},
 		"another cause":           {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(1, 2), 7))}}, state: adminpb.Acceptance_EXCEEDED, why: "for another cause: a.rego:7 input.x"},
+		"one more cause":          {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", both)}}, state: adminpb.Acceptance_EXCEEDED, why: "for another cause: a.rego:7 input.x"},
 		"nothing of this content": {seen: &evidencepb.Evidence{ExperimentEtag: "f", Pairs: []*evidencepb.Pair{pair("p", group(1, set(1), 4))}}, state: adminpb.Acceptance_VOID, why: "no such group"},
 	} {
 		test.seen.ExperimentEtag = cmp.Or(test.seen.ExperimentEtag, "e")

@@ -22,7 +22,7 @@ const (
 	maxPoints      = 60
 	maxLabelValues = 10
 	maxExamples    = 3
-	maxCauses      = 3
+	maxCauses      = 8
 
 	// maxKeptReason bounds, in bytes, what is left of the reason of an acceptance in a report
 	// that has to be trimmed that far.

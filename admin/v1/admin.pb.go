@@ -7582,7 +7582,8 @@ type Report_Difference struct {
 	CallerCount int64 `protobuf:"varint,14,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
 	// Output only. When the first such request was decided.
 	FirstTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
-	// Output only. The expressions that made the difference, at most three. Empty
+	// Output only. The expressions that made the difference, at most eight, of one
+	// request for each set of reasons for which both policies have decided. Empty
 	// if they are not known.
 	Causes []*Report_Expression `protobuf:"bytes,16,rep,name=causes,proto3" json:"causes,omitempty"`
 	// Output only. The live policy differs from itself in this way, too, when it

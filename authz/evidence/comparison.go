@@ -110,10 +110,16 @@ type Comparison struct {
 	// Expectation is the number of the one that covers the request, by the tally's
 	// [Tally.Expectations]; 0 if none does.
 	Expectation int32
+	// Reasons name those for which both policies have decided: requests with the same ones differ by the same
+	// causes. They are zero if that is not known.
+	Reasons Reasons
 	// Weight is how many requests the comparison stands for: 1, or, if it was drawn by chance,
 	// the number that it was drawn from. Zero means 1.
 	Weight int64
 }
+
+// Reasons are what both policies have learned of a request, as hashes.
+type Reasons [4]uint64
 
 // groupPattern returns the pattern of the group that the comparison is one of.
 func (c Comparison) groupPattern() *Pattern {

@@ -2,6 +2,7 @@ package evidence_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -194,6 +195,56 @@ func TestCausesThatAreNotFoundAreAskedForAgain(t *testing.T) {
 		if count(tally, "live", r) {
 			t.Fatal("causes that are known are asked for")
 		}
+	}
+}
+
+// TestEachReasonIsExplainedOnce: requests of one group may differ by several causes, and each reason for which both
+// policies have decided is asked about, until its causes were found.
+func TestEachReasonIsExplainedOnce(t *testing.T) {
+	tally := newTally()
+	by := func(why uint64) evidence.Comparison {
+		c := comparison(tally, request{method: "GET", path: "/orders", live: allowed, experiment: denied})
+		c.Reasons = evidence.Reasons{why, 1}
+		return c
+	}
+	cause := func(line int32) []*evidencepb.Cause {
+		return []*evidencepb.Cause{{File: "a.rego", Line: line, Text: "x"}}
+	}
+	var asked []uint64
+	for _, why := range []uint64{7, 7, 7, 8, 8, 7} {
+		if tally.Count("live", by(why)) {
+			asked = append(asked, why)
+		}
+	}
+	if !slices.Equal(asked, []uint64{7, 8}) {
+		t.Errorf("asked for the reasons %v, want each once", asked)
+	}
+	tally.Explain("live", by(7), cause(1))
+	tally.Explain("live", by(8), nil) // nobody had time
+	asked = nil
+	for range 10 { // the group doubles with the 8th and the 16th
+		for _, why := range []uint64{7, 8} {
+			if tally.Count("live", by(why)) {
+				asked = append(asked, why)
+			}
+		}
+	}
+	if !slices.Equal(asked, []uint64{8}) {
+		t.Errorf("asked again for %v, want once for the one without causes", asked)
+	}
+	tally.Explain("live", by(8), cause(2))
+	groups := tally.Snapshot(begun).GetPairs()[0].GetGroups()
+	if len(groups) != 1 || len(groups[0].GetCauses()) != 2 || groups[0].GetCauses()[1].GetLine() != 2 {
+		t.Errorf("the groups are %v, want one with both causes", groups)
+	}
+	n := 0
+	for why := range uint64(1000) {
+		if tally.Count("live", by(100+why)) {
+			n++
+		}
+	}
+	if n != 62 {
+		t.Errorf("asked for %d more reasons, want 62: 64 in all", n)
 	}
 }
 

@@ -22,7 +22,9 @@ const (
 	manyReasons = "(one of many reasons)"
 	// maxExamples and maxCauses are how many a group has.
 	maxExamples = 3
-	maxCauses   = 3
+	maxCauses   = 8
+	// maxExplained is for how many different reasons the causes of a group are looked for.
+	maxExplained = 64
 )
 
 // groupID is what the requests of a group have in common.
@@ -92,12 +94,12 @@ type group struct {
 	anonymous int64
 	examples  []*evidencepb.Example
 	causes    []*evidencepb.Cause
+	// explained :: reasons → whether causes were found for them, or are looked for.
+	explained map[Reasons]bool
 }
 
-// request counts a request of a caller. It reports whether somebody should find out the causes: they are not
-// known, and the request is an example, or so many were counted since the last time as before
-// it: the examiner may have been too busy.
-func (g *group) request(r *authz.Request, o *Outcome, by caller, at int64) (explain bool) {
+// request counts a request of a caller. It reports whether somebody should find out the causes.
+func (g *group) request(c Comparison, by caller, at int64) (explain bool) {
 	g.count++
 	g.first, g.last = earlier(g.first, at), max(g.last, at)
 	if by.known {
@@ -105,9 +107,29 @@ func (g *group) request(r *authz.Request, o *Outcome, by caller, at int64) (expl
 	} else {
 		g.anonymous++
 	}
-	example := g.exemplify(r, o, at)
-	return len(g.causes) == 0 && (example || g.count&(g.count-1) == 0)
+	example := g.exemplify(c.Request, c.Outcome, at)
+	if c.Reasons != (Reasons{}) {
+		return g.asks(c.Reasons)
+	}
+	return len(g.causes) == 0 && (example || g.hasDoubled())
 }
+
+// asks reports whether causes should be looked for, for reasons for which they are not known: the first time, and
+// where they were not found, when the group has doubled. The examiner may have been too busy.
+func (g *group) asks(why Reasons) bool {
+	found, asked := g.explained[why]
+	switch {
+	case asked && (found || !g.hasDoubled()), !asked && len(g.explained) >= maxExplained:
+		return false
+	case g.explained == nil:
+		g.explained = make(map[Reasons]bool)
+	}
+	g.explained[why] = true
+	return true
+}
+
+// hasDoubled reports whether as many requests were counted since a time like this as before it.
+func (g *group) hasDoubled() bool { return g.count&(g.count-1) == 0 }
 
 // exemplify makes a request an example, if none is of the same caller and path and there is room.
 // A caller without an example has room where another one has two.
@@ -206,11 +228,16 @@ func (g *group) add(from *group) {
 	g.first, g.last = earlier(g.first, from.first), max(g.last, from.last)
 	g.callers.addAll(from.callers)
 	g.addExamples(from.examples)
-	for _, c := range from.causes {
+	g.addCauses(from.causes)
+}
+
+// addCauses adds causes that are not known, behind those that are, as long as there is room.
+func (g *group) addCauses(causes []*evidencepb.Cause) {
+	for _, c := range causes {
 		if len(g.causes) < maxCauses && !slices.ContainsFunc(g.causes, func(known *evidencepb.Cause) bool {
 			return known.GetFile() == c.GetFile() && known.GetLine() == c.GetLine() && known.GetText() == c.GetText()
 		}) {
-			g.causes = append(g.causes, c)
+			g.causes = append(slices.Clip(g.causes), c) // those in use elsewhere stay as they are
 		}
 	}
 }
@@ -248,12 +275,16 @@ func compareExamples(a, b *evidencepb.Example) int {
 	)
 }
 
-// explain sets the causes.
-func (g *group) explain(causes []*evidencepb.Cause) {
-	g.causes = nil
-	for _, c := range causes[:min(maxCauses, len(causes))] {
-		g.causes = append(g.causes, &evidencepb.Cause{File: clip(c.GetFile(), maxFile), Line: c.GetLine(), Text: clip(c.GetText(), maxCause)})
+// explain adds the causes that were found for reasons; none if nobody has found them.
+func (g *group) explain(why Reasons, causes []*evidencepb.Cause) {
+	if g.explained[why] {
+		g.explained[why] = len(causes) > 0
 	}
+	var clipped []*evidencepb.Cause
+	for _, c := range causes {
+		clipped = append(clipped, &evidencepb.Cause{File: clip(c.GetFile(), maxFile), Line: c.GetLine(), Text: clip(c.GetText(), maxCause)})
+	}
+	g.addCauses(clipped)
 }
 
 // message returns the group as evidence has it.

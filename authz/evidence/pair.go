@@ -115,7 +115,7 @@ func (p *pair) compared(c Comparison, at int64, uid string) (explain bool) {
 	for _, l := range o.labels {
 		p.labelled(labelID{l.Name, int32(o.kind)}, l.Value)
 	}
-	return p.differing(c.group()).request(c.Request, o, by, at)
+	return p.differing(c.group()).request(c, by, at)
 }
 
 // endpoint returns what is counted of a pattern.

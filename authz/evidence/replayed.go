@@ -38,8 +38,8 @@ func (r *Replayed) Drop(reason string) {
 func (r *Replayed) Explain(c Comparison, causes []*evidencepb.Cause) {
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
-	if g := r.pair().known(c.group()); g != nil && len(causes) > 0 {
-		g.explain(causes)
+	if g := r.pair().known(c.group()); g != nil {
+		g.explain(c.Reasons, causes)
 	}
 }
 

@@ -66,8 +66,8 @@ func NewSum(of Content, patterns *Patterns) *Sum {
 }
 
 // Count counts a comparison with a live policy. It reports whether somebody should find out the
-// causes of the difference: none are known, and the request is an example of its group, or the
-// group has doubled since somebody was asked.
+// causes of the difference: they are not known for its reasons, or, where the reasons are not known, for none of the
+// group. Where they were not found, it is asked again when the group has doubled.
 func (s *Sum) Count(policyEtag string, c Comparison) (explain bool) {
 	at := millis(c.Request.Time)
 	s.point(at)[c.Outcome.cell]++
@@ -88,10 +88,10 @@ func (s *Sum) lose(policyEtag string, n int64, now time.Time) {
 	p.dropFor(lost, n)
 }
 
-// Explain sets the causes of the difference that a comparison is one of.
+// Explain adds the causes of the difference that a comparison is one of; none if they were not found.
 func (s *Sum) Explain(policyEtag string, c Comparison, causes []*evidencepb.Cause) {
-	if g := s.pair(policyEtag).known(c.group()); g != nil && len(causes) > 0 {
-		g.explain(causes)
+	if g := s.pair(policyEtag).known(c.group()); g != nil {
+		g.explain(c.Reasons, causes)
 	}
 }
 

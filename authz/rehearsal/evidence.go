@@ -21,14 +21,19 @@ func (j *job) fold() {
 }
 
 // compared returns a comparison as a tally counts it.
-func (j *job) compared(t *evidence.Tally, c *comparison) evidence.Comparison {
-	p := j.pattern
+func (c *pendingComparison) compared(t *evidence.Tally, by *comparison) evidence.Comparison {
+	j, p := &c.job, c.job.pattern
 	if t.Patterns() != j.patterns {
 		p = t.Patterns().Of(evidence.Method(j.request.Method), j.request.Path)
 	}
-	return evidence.Comparison{
-		Request: j.request, Pattern: p, Outcome: c.outcome, Weight: j.weight, Expectation: t.Expectations().Covering(j.request, c.outcome),
+	out := evidence.Comparison{
+		Request: j.request, Pattern: p, Outcome: by.outcome, Weight: j.weight, Expectation: t.Expectations().Covering(j.request, by.outcome),
 	}
+	if by.difference != authz.Unchanged {
+		of := j.subject(c.experiment, c.leaf)
+		out.Reasons = of.Reasons()
+	}
+	return out
 }
 
 // count counts a comparison. Every one comes by here exactly once, recorded or not. The causes
@@ -44,7 +49,7 @@ func (c *pendingComparison) count(compared *comparison) {
 	if t == nil {
 		return
 	}
-	one := c.job.compared(t, compared)
+	one := c.compared(t, compared)
 	if t.Count(compared.live.Etag, one) {
 		c.explain(compared, func(causes []*evidencepb.Cause) { t.Explain(compared.live.Etag, one, causes) })
 	}

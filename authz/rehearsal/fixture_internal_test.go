@@ -63,5 +63,5 @@ func rehearse(t testing.TB, process *supervisor.Supervisor, live, candidate *adm
 func (r *rehearsed) comparing(t testing.TB, request *authz.Request) *pendingComparison {
 	d := r.live.Policy.Decide(t.Context(), request, authz.Conditions{})
 	j := job{ctx: t.Context(), live: r.live, experiments: []*Experiment{r.experiment}, request: request, decision: d, bytes: 100}
-	return &pendingComparison{r.shadow, j, r.experiment}
+	return &pendingComparison{shadow: r.shadow, job: j, experiment: r.experiment}
 }

@@ -20,6 +20,8 @@ type pendingComparison struct {
 	shadow     *Shadow
 	job        job
 	experiment *Experiment
+	// leaf is that of the request by the experiment, once that has decided.
+	leaf authz.Leaf
 }
 
 // ask asks the rehearsal process for the decision of the experiment.
@@ -114,13 +116,14 @@ func (c *pendingComparison) report(cause any, place diagnostics.PanicSource) {
 
 // compare counts and records how a decision of the experiment differs from the live one.
 func (c *pendingComparison) compare(d authz.Decision) {
+	c.leaf = d.Leaf()
 	compared := c.experiment.comparisons.of(c.job.request, c.job.live, c.experiment, c.job.decision, d)
 	if c.job.replay != nil {
 		c.count(compared)
 		return // records are of requests as they happen
 	}
 	// The examination comes first, so that evidence with this request says that it is still to be examined.
-	c.shadow.examiner.Examine(c.job.subject(c.experiment, d.Leaf()), &c.experiment.pair, c.job.group(compared))
+	c.shadow.examiner.Examine(c.job.subject(c.experiment, c.leaf), &c.experiment.pair, c.job.group(compared))
 	c.count(compared)
 	c.job.report(&c.shadow.config, compared)
 	c.shadow.record(c.job.ctx, &c.job, compared)

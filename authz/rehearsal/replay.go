@@ -86,7 +86,7 @@ func (r *replay) one(kept *recent.Request) {
 	j.bytes = j.request.Held()
 	j.fold()
 	if d, ok := e.Candidate.find(j.ctx, j.request, s.config.Default); ok {
-		(&pendingComparison{s, j, e}).know(d)
+		(&pendingComparison{shadow: s, job: j, experiment: e}).know(d)
 		return
 	}
 	j.held = &held{shadow: s, bytes: int64(j.bytes)}
@@ -100,12 +100,12 @@ func (r *replay) one(kept *recent.Request) {
 		return
 	}
 	s.underWay.Add(1)
-	(&pendingComparison{s, j, e}).ask()
+	(&pendingComparison{shadow: s, job: j, experiment: e}).ask()
 }
 
 // countReplayed counts a comparison on a request that is replayed.
 func (c *pendingComparison) countReplayed(compared *comparison) {
-	counts, one := c.job.replay.counts, c.job.compared(c.experiment.Evidence, compared)
+	counts, one := c.job.replay.counts, c.compared(c.experiment.Evidence, compared)
 	if counts.Count(one) {
 		c.explain(compared, func(causes []*evidencepb.Cause) { counts.Explain(one, causes) })
 	}

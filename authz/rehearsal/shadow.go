@@ -301,7 +301,7 @@ func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
 // one makes one comparison, now or later. What panics here costs this comparison alone.
 func (s *Shadow) one(j *job, e *Experiment) {
 	if d, ok := e.Candidate.find(j.ctx, j.request, s.config.Default); ok {
-		known := pendingComparison{s, *j, e}
+		known := pendingComparison{shadow: s, job: *j, experiment: e}
 		known.know(d)
 		return
 	}
@@ -313,7 +313,7 @@ func (s *Shadow) one(j *job, e *Experiment) {
 	if j.held == nil {
 		j.held = &held{shadow: s, bytes: int64(j.bytes)}
 	}
-	c := &pendingComparison{s, *j, e}
+	c := &pendingComparison{shadow: s, job: *j, experiment: e}
 	if c.job.weight = weight; !j.take(e, int64(s.config.Limits.QueueBytes)) {
 		c.drop(background.DropQueueBytes)
 		return

@@ -203,14 +203,14 @@ func StateOfRequirement(r *adminpb.Report, q *adminpb.Report_RequirementResult) 
 	}
 }
 
-// CausesOf says that the causes of these groups are those of some of their requests; empty if no group has several
-// requests and a cause.
+// CausesOf says of which requests the causes of these groups are; empty if no group has several requests and a
+// cause.
 //
-// Causes are found for the first requests of a group. A later one may differ because of another rule.
+// Requests that both policies have decided for the same reasons differ by the same causes, so one of them is examined.
 func CausesOf(groups []*adminpb.Report_Difference) string {
 	for _, d := range groups {
 		if len(d.Causes) > 0 && d.RequestCount > 1 {
-			return "causes are those of the first requests of a group: others of it may have another one"
+			return "causes are those of the requests examined, one of all that were decided for the same reasons"
 		}
 	}
 	return ""

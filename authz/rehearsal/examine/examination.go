@@ -96,6 +96,14 @@ func (s *Subject) leaves() (key leaves, keyed bool) {
 	return key, (key.live != none || s.Live.Policy.Compiled().NoOp()) && (key.candidate != none || len(s.Candidate.Source.GetRules()) == 0)
 }
 
+// Reasons name what both policies have learned of the request; zero if that is not known.
+func (s *Subject) Reasons() (r [4]uint64) {
+	if key, keyed := s.leaves(); keyed {
+		r = [4]uint64{key.live[0], key.live[1], key.candidate[0], key.candidate[1]}
+	}
+	return r
+}
+
 // compare asks in what the policies differ.
 func (x *Examiner) compare(live *authz.Packed, c *Candidate, p *Pair) {
 	x.underWay.Add(1)
