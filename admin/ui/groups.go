@@ -31,7 +31,9 @@ type group struct {
 }
 
 // CausesOf is that of the group: [verdict.CausesOf].
-func (g group) CausesOf() string { return verdict.CausesOf([]*adminpb.Report_Difference{g.Report_Difference}) }
+func (g group) CausesOf() string {
+	return verdict.CausesOf([]*adminpb.Report_Difference{g.Report_Difference})
+}
 
 // newGroup is a group of a report. Its anchor stays the same while its place changes.
 func newGroup(r *adminpb.Report, d *adminpb.Report_Difference) group {
