@@ -37,7 +37,7 @@ are met, but requests would be newly denied, newly allowed, answered differently
 or more than 1% were not compared, and no requirement is about those.
 A count that is over its limit stays so; for a share, and
 for requests, callers and endpoints, more traffic can always help. It does not wait
-for different-committer: if that alone is not met, there is nothing more to wait for,
+for different-committer and confirmed: if these alone are not met, there is nothing more to wait for,
 and the verdict says that somebody else has to commit.
 
 It is 1, too, once the live policy changes: what was counted is about the policy before,
