@@ -60,30 +60,39 @@ func (l login) parse(text string) (connector, error) {
 
 // parseURL returns what connects to the Redis of a URL. The reasons that the parsers
 // give may quote a part of the password, so they are dropped.
-func parseURL(text string, l login) (connect connector, err error) {
+func parseURL(text string, l login) (connector, error) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	switch scheme {
 	case "redis", "rediss", "unix":
 		o, err := parseSingleURL(text)
-		if err == nil {
-			o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password)
-			o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
+		if err != nil {
+			return nil, err
 		}
-		return func(timeout time.Duration) redis.UniversalClient { return single(*o, timeout) }, err
+		if o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password); err != nil {
+			return nil, err
+		}
+		o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
+		return func(timeout time.Duration) redis.UniversalClient { return single(*o, timeout) }, nil
 	case "redis+cluster", "rediss+cluster":
 		o, err := parseClusterURL(strings.TrimSuffix(scheme, "+cluster") + "://" + rest)
-		if err == nil {
-			o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password)
-			o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
+		if err != nil {
+			return nil, err
 		}
-		return func(timeout time.Duration) redis.UniversalClient { return cluster(*o, timeout) }, err
+		if o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password); err != nil {
+			return nil, err
+		}
+		o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
+		return func(timeout time.Duration) redis.UniversalClient { return cluster(*o, timeout) }, nil
 	case "redis+sentinel", "rediss+sentinel":
 		o, err := parseSentinelURL(strings.TrimSuffix(scheme, "+sentinel") + "://" + rest)
-		if err == nil {
-			o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password)
-			o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
+		if err != nil {
+			return nil, err
 		}
-		return func(timeout time.Duration) redis.UniversalClient { return sentinel(*o, timeout) }, err
+		if o.CredentialsProviderContext, err = l.password.of(o.Username, o.Password); err != nil {
+			return nil, err
+		}
+		o.Dialer = newDialer(o.TLSConfig, o.DialTimeout, l.tls)
+		return func(timeout time.Duration) redis.UniversalClient { return sentinel(*o, timeout) }, nil
 	default:
 		return nil, errURL
 	}

@@ -71,7 +71,7 @@ const DefaultTerm = "default"
 //	unjudged=0            no item in which they differ is left that no request has shown and nobody has accepted
 //	all-nodes             every live node that has the policy reports
 //	different-committer   anyone who commits has never set the policy of the experiment
-//	confirmed             nor accepted anything of it, nor set what it expects, if there is any
+//	confirmed             anyone who commits has accepted nothing of it, nor set an expectation that requests fit
 //	accepted<=100         at most so many requests are accepted or expected
 //	scope=all-pairs       with whatever live policy, instead of present-pair
 //

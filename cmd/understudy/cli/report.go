@@ -59,8 +59,8 @@ var requireHelp = `LIST is what the report has to show, with commas between:
   all-nodes             every live sidecar with the policy reports
   different-committer   the one who commits has never set the experiment's policy, nor
                         what it expects
-  confirmed             nor has accepted anything, or set what is expected, if there
-                        is any: somebody else confirms that by the commit
+  confirmed             the one who commits has accepted nothing of it, nor set an
+                        expectation that requests fit: somebody else confirms those
   accepted<=100         at most so many of the requests that differ are accepted or
                         expected
   scope=all-pairs       count what was compared with earlier live policies, too
