@@ -140,7 +140,7 @@ var graph = map[string][]string{
 		"rego/explain", // what the rehearsal process saw
 	},
 	"authz/rehearsal/examine": {
-		"admin/v1", "authz", "authz/evidence/v1", "authz/diagnostics", "authz/rehearsal/decisionrequest", "authz/rehearsal/supervisor", "authz/rehearsal/wire", "rego/change", "rego/explain",
+		"admin/v1", "authz", "authz/evidence", "authz/evidence/v1", "authz/diagnostics", "authz/rehearsal/decisionrequest", "authz/rehearsal/supervisor", "authz/rehearsal/wire", "rego/change", "rego/explain",
 	},
 	"authz/rehearsal/decisionrequest": {"authz", "authz/cache", "authz/rehearsal/supervisor", "authz/rehearsal/wire", "rego"}, // the input that the rehearsal process is sent
 	"authz/rehearsal/verify":          {"authz", "authz/background", "authz/diagnostics", "authz/rehearsal/decisionrequest", "authz/rehearsal/supervisor", "authz/rehearsal/wire"},

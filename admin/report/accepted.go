@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strconv"
 
-	"google.golang.org/protobuf/proto"
-
 	adminpb "understudy/admin/v1"
+	"understudy/authz/evidence"
+	evidencepb "understudy/authz/evidence/v1"
 	"understudy/rego/change"
 )
 
@@ -18,15 +18,19 @@ import (
 const idSize = 10
 
 // GroupID returns what an acceptance names a group by: a hash of all that makes it that group.
-// A path pattern that became wider is another one, so that an acceptance never covers more
-// than what was looked at.
-func GroupID(d *adminpb.Report_Difference) string {
+// A path pattern that became wider is another one, and so are requests with other causes: an acceptance never covers
+// more than what was looked at.
+func GroupID(g *evidencepb.Group) string {
+	d := identity(g)
 	parts := []string{
 		d.GetKind().String(), d.GetMethod(), d.GetPath(), d.GetRule(), d.GetReason(),
 		fmt.Sprint(d.GetPolicyStatus()), fmt.Sprint(d.GetExperimentStatus()),
 	}
 	if n := d.GetExpectation(); n != 0 {
 		parts = append(parts, "expectation "+strconv.Itoa(int(n)))
+	}
+	if !d.GetCauseUnknown() {
+		parts = append(parts, "cause "+hex.EncodeToString([]byte(evidence.CauseOf(g))))
 	}
 	return idOf(append(parts, d.GetChanges()...)...)
 }
@@ -211,29 +215,13 @@ func groupState(
 	}
 	switch {
 	case d == nil:
-		return adminpb.Acceptance_VOID, "the report has no such group: it has no requests yet, or its path was folded with others"
+		return adminpb.Acceptance_VOID, "the report has no such group: it has no requests yet, its path was folded with others, or their causes were found since"
 	case a.GetRequestCount() > a.GetMaxRequestCount():
 		return adminpb.Acceptance_EXCEEDED, Number(a.GetRequestCount()) + " requests, accepted were " + Number(a.GetMaxRequestCount())
 	case a.GetCallerCount() > a.GetMaxCallerCount():
 		return adminpb.Acceptance_EXCEEDED, Number(a.GetCallerCount()) + " callers, accepted were " + Number(a.GetMaxCallerCount())
 	}
-	if c := otherCause(a.GetDifference().GetCauses(), d.GetCauses()); c != nil {
-		return adminpb.Acceptance_EXCEEDED, fmt.Sprintf("for another cause: %s:%d %s", c.GetFile(), c.GetLine(), c.GetText())
-	}
 	return adminpb.Acceptance_IN_FORCE, ""
-}
-
-// otherCause returns a cause of now that was not known before, if any was.
-func otherCause(known, now []*adminpb.Report_Expression) *adminpb.Report_Expression {
-	if len(known) == 0 {
-		return nil
-	}
-	for _, c := range now {
-		if !slices.ContainsFunc(known, func(k *adminpb.Report_Expression) bool { return proto.Equal(k, c) }) {
-			return c
-		}
-	}
-	return nil
 }
 
 // outranks reports whether an acceptance says more of what was accepted than another one, which may be

@@ -18,19 +18,21 @@ import (
 
 // TestGroupID is another one for whatever makes another group, and for nothing else.
 func TestGroupID(t *testing.T) {
-	base := func() *adminpb.Report_Difference {
-		return &adminpb.Report_Difference{
-			Kind: adminpb.Report_NEWLY_DENIED, Method: "GET", Path: "/a/*", Rule: "main", Reason: "no", ExperimentStatus: 403, Changes: []string{"a", "b"},
+	base := func() *evidencepb.Group {
+		return &evidencepb.Group{
+			Kind: int32(adminpb.Report_NEWLY_DENIED), Method: "GET", Pattern: "/a/*", Rule: "main", Reason: "no", ExperimentStatus: 403, Changes: []string{"a", "b"},
 		}
 	}
-	for what, change := range map[string]func(*adminpb.Report_Difference){
-		"kind": func(d *adminpb.Report_Difference) { d.Kind = adminpb.Report_FAILED }, "method": func(d *adminpb.Report_Difference) { d.Method = "PUT" },
-		"path": func(d *adminpb.Report_Difference) { d.Path = "/*/*" }, "rule": func(d *adminpb.Report_Difference) { d.Rule = "other" },
-		"reason":            func(d *adminpb.Report_Difference) { d.Reason = "not" },
-		"policy status":     func(d *adminpb.Report_Difference) { d.PolicyStatus, d.ExperimentStatus = 403, 0 },
-		"experiment status": func(d *adminpb.Report_Difference) { d.ExperimentStatus = 404 },
-		"changes":           func(d *adminpb.Report_Difference) { d.Changes = []string{"ab"} },
-		"what of two texts": func(d *adminpb.Report_Difference) { d.Rule, d.Reason = "mainn", "o" },
+	for what, change := range map[string]func(*evidencepb.Group){
+		"kind": func(d *evidencepb.Group) { d.Kind = int32(adminpb.Report_FAILED) }, "method": func(d *evidencepb.Group) { d.Method = "PUT" },
+		"path": func(d *evidencepb.Group) { d.Pattern = "/*/*" }, "rule": func(d *evidencepb.Group) { d.Rule = "other" },
+		"reason":            func(d *evidencepb.Group) { d.Reason = "not" },
+		"policy status":     func(d *evidencepb.Group) { d.PolicyStatus, d.ExperimentStatus = 403, 0 },
+		"experiment status": func(d *evidencepb.Group) { d.ExperimentStatus = 404 },
+		"changes":           func(d *evidencepb.Group) { d.Changes = []string{"ab"} },
+		"cause":             func(d *evidencepb.Group) { d.Causes = []*evidencepb.Cause{{File: "a.rego", Line: 1, Text: "x"}} },
+		"known cause":       func(d *evidencepb.Group) { d.Cause = []byte("12345678") },
+		"what of two texts": func(d *evidencepb.Group) { d.Rule, d.Reason = "mainn", "o" },
 	} {
 		d := base()
 		if change(d); report.GroupID(d) == report.GroupID(base()) {
@@ -38,7 +40,7 @@ func TestGroupID(t *testing.T) {
 		}
 	}
 	same := base()
-	same.RequestCount, same.CallerCount, same.Principal, same.Noise = 7, 3, "spiffe://a", true
+	same.Count, same.Callers = 7, set(1)
 	if got, want := report.GroupID(same), report.GroupID(base()); got != want || len(got) != 20 {
 		t.Errorf("a group that has more requests has the ID %s, want %s", got, want)
 	}
@@ -105,8 +107,6 @@ func TestAcceptedCallersAndCauses(t *testing.T) {
 	pair := func(live string, groups ...*evidencepb.Group) *evidencepb.Pair {
 		return &evidencepb.Pair{PolicyEtag: live, Groups: groups}
 	}
-	both := group(10, set(1, 2), 4)
-	both.Causes = append(both.Causes, group(1, nil, 7).Causes...)
 	for name, test := range map[string]struct {
 		seen      *evidencepb.Evidence
 		maxCaller int64
@@ -114,7 +114,7 @@ func TestAcceptedCallersAndCauses(t *testing.T) {
 		why       string
 	}{
 		"the same":         {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(1, 2), 4))}}, state: adminpb.Acceptance_IN_FORCE},
-		"one of them":      {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(2), 0))}}, state: adminpb.Acceptance_IN_FORCE},
+		"one of them":      {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(2), 4))}}, state: adminpb.Acceptance_IN_FORCE},
 		"one more":         {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(1, 2, 3), 4))}}, state: adminpb.Acceptance_EXCEEDED, why: "3 callers, accepted were 2"},
 		"others":           {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(2, set(8, 9), 4))}}, state: adminpb.Acceptance_EXCEEDED, why: "4 callers, accepted were 2"},
 		"others, accepted": {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(2, set(8, 9), 4))}}, maxCaller: 4, state: adminpb.Acceptance_IN_FORCE},
@@ -124,27 +124,27 @@ func TestAcceptedCallersAndCauses(t *testing.T) {
 		},
 		"requests of all pairs": {
 			seen: &evidencepb.Evidence{
-				Pairs: []*evidencepb.Pair{pair("p", group(4, set(1), 4)), pair("q", group(4, set(1), 4))}, Earlier: pair("", group(3, set(2), 0)),
+				Pairs: []*evidencepb.Pair{pair("p", group(4, set(1), 4)), pair("q", group(4, set(1), 4))}, Earlier: pair("", group(3, set(2), 4)),
 			},
 			state: adminpb.Acceptance_EXCEEDED, why: "11 requests, accepted were 10",
 		},
-		"another cause":           {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(1, 2), 7))}}, state: adminpb.Acceptance_EXCEEDED, why: "for another cause: a.rego:7 input.x"},
-		"one more cause":          {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", both)}}, state: adminpb.Acceptance_EXCEEDED, why: "for another cause: a.rego:7 input.x"},
+		"another cause":           {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(1, 2), 7))}}, state: adminpb.Acceptance_VOID, why: "no such group"},
+		"no known cause":          {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(1, 2), 0))}}, state: adminpb.Acceptance_VOID, why: "no such group"},
+		"another cause, too":      {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(1, 2), 4), group(90, set(8, 9), 7))}}, state: adminpb.Acceptance_IN_FORCE},
 		"nothing of this content": {seen: &evidencepb.Evidence{ExperimentEtag: "f", Pairs: []*evidencepb.Pair{pair("p", group(1, set(1), 4))}}, state: adminpb.Acceptance_VOID, why: "no such group"},
 	} {
 		test.seen.ExperimentEtag = cmp.Or(test.seen.ExperimentEtag, "e")
 		in := report.Input{PolicyEtag: "p", ExperimentEtag: "e", Evidence: test.seen}
 		r := report.Build(in)
 		a := &adminpb.Acceptance{
-			Name: "a", Target: &adminpb.Acceptance_GroupId{GroupId: report.GroupID(&adminpb.Report_Difference{Kind: adminpb.Report_NEWLY_DENIED, Method: "GET", Path: "/a"})},
+			Name: "a", Target: &adminpb.Acceptance_GroupId{GroupId: report.GroupID(group(0, nil, 4))},
 			ExperimentEtag: "e", PolicyEtag: "p", MaxRequestCount: 10, MaxCallerCount: max(2, test.maxCaller),
-			Difference: &adminpb.Report_Difference{Causes: []*adminpb.Report_Expression{{File: "a.rego", Line: 4, Text: "input.x"}}},
 		}
 		report.SetAcceptances(r, []*adminpb.Acceptance{a}, report.AcceptanceContext{Seen: report.SeenOf(in), Callers: map[string][]byte{"a": set(1, 2)}})
 		if a.State != test.state || !strings.Contains(a.StateReason, test.why) {
 			t.Errorf("%s: got %s (%s), want %s (%s)", name, a.State, a.StateReason, test.state, test.why)
 		}
-		if test.state == adminpb.Acceptance_IN_FORCE && r.AcceptedDifferences[0].RequestCount != r.Differences[0].RequestCount {
+		if test.state == adminpb.Acceptance_IN_FORCE && r.AcceptedDifferences[0].RequestCount != report.GroupOf(r, a.GetGroupId()).GetRequestCount() {
 			t.Errorf("%s: accepted are %v", name, r.AcceptedDifferences)
 		}
 	}

@@ -148,7 +148,7 @@ func (m measured) bound(kind adminpb.Report_Kind, unit adminpb.Report_Bound_Unit
 	share = watchedLimit(float64(k), float64(b.Count))
 	behind := Number(k) + " of " + Number(b.Count) + " " + what
 	if b.Estimated {
-		behind = "as sure as " + behind
+		behind = "as precise as " + behind
 	}
 	behind += apart(m.report, kind)
 	return share, "at most " + roughly(min(1, share), math.Ceil) + " of " + of + " (" + behind + ")", true

@@ -186,8 +186,8 @@ func TestJudgeBounds(t *testing.T) {
 		{"newly-denied<=100%@95", build(nil), "nothing compared", "at most 100% at 95%, however often one looks", false},
 		{"newly-denied<=100%@95", lossy, "not known: 2.44% was lost, not by chance (1 of 41)", "at most 100% at 95%, however often one looks", false},
 		{"newly-denied<=100%@95", waiting, "not known yet: 1 requests wait to be compared", "at most 100% at 95%, however often one looks", false},
-		{"newly-denied<=65%@95", drawn, "at most 65% of callers (as sure as 0 of 4 callers)", "at most 65% at 95%, however often one looks", true},
-		{"newly-denied<=14%@95/requests", drawn, "at most 14% of requests, if they are independent (as sure as 0 of 32 requests that the live policy allows)", "at most 14% of requests at 95%, however often one looks", true},
+		{"newly-denied<=65%@95", drawn, "at most 65% of callers (as precise as 0 of 4 callers)", "at most 65% at 95%, however often one looks", true},
+		{"newly-denied<=14%@95/requests", drawn, "at most 14% of requests, if they are independent (as precise as 0 of 32 requests that the live policy allows)", "at most 14% of requests at 95%, however often one looks", true},
 	} {
 		q, err := report.Parse(c.requirement)
 		if err != nil {

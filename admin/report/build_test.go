@@ -103,12 +103,12 @@ func TestBuild(t *testing.T) {
 				{Path: "/a/2"}, {Path: "/a/3"},
 			},
 			Causes:  []*adminpb.Report_Expression{{File: "authz.rego", Line: 7, Text: "input.x"}},
-			GroupId: "2b6a570baf1580d73abf",
+			GroupId: "87f185ccf73fa166378e",
 		}, {
-			Kind: adminpb.Report_NEWLY_DENIED, Method: "PUT", Path: "/c", RequestCount: 1, EndpointRequestCount: 1, GroupId: "ff5495a2971e5b18a2f0",
+			Kind: adminpb.Report_NEWLY_DENIED, Method: "PUT", Path: "/c", RequestCount: 1, EndpointRequestCount: 1, GroupId: "ff5495a2971e5b18a2f0", CauseUnknown: true,
 		}, {
 			Kind: adminpb.Report_RESPONSE_CHANGED, Method: "GET", Path: "/b", Changes: []string{"header x-role"}, RequestCount: 2,
-			EndpointRequestCount: 2, Noise: true, GroupId: "4835fd232bfed68d7eb7",
+			EndpointRequestCount: 2, Noise: true, GroupId: "4835fd232bfed68d7eb7", CauseUnknown: true,
 		}},
 		OtherDifferences: []*adminpb.Report_KindCount{{Kind: adminpb.Report_FAILED, RequestCount: 1}},
 		Points: []*adminpb.Report_Point{
@@ -179,7 +179,7 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("the estimate of all pairs is %v, want 966 requests and the 1,006 of the other pairs", all)
 	}
 	if got.EstimatedShares[0].GetEffectiveRequestCount() != 0 {
-		t.Errorf("without squares the share is as sure as %v requests, want none", got.EstimatedShares[0].GetEffectiveRequestCount())
+		t.Errorf("without squares the share is as precise as %v requests, want none", got.EstimatedShares[0].GetEffectiveRequestCount())
 	}
 	if got.LostCount != 5 || got.DroppedCount != 905 || !report.Lossy(got) {
 		t.Errorf("%d of %d were lost, and shares are known is %v; want 5 of 905, which stand for 40 of 1,007", got.LostCount, got.DroppedCount, !report.Lossy(got))
@@ -205,18 +205,18 @@ func TestASampledShareIsJudgedByItsInterval(t *testing.T) {
 		t.Errorf("got %v, want 0.6%%, of 48 requests at most about 11%%", denied)
 	}
 	if got.EstimatedShares[1].EffectiveRequestCount != 0 {
-		t.Errorf("got %v, want what is of no requests to be as sure as of none", got.EstimatedShares[1])
+		t.Errorf("got %v, want what is of no requests to be as precise as of none", got.EstimatedShares[1])
 	}
 	if all := got.AllPairsEstimatedShares[0].EffectiveRequestCount; all <= denied.EffectiveRequestCount {
-		t.Errorf("of all pairs the share is as sure as %v requests, want more than %v", all, denied.EffectiveRequestCount)
+		t.Errorf("of all pairs the share is as precise as %v requests, want more than %v", all, denied.EffectiveRequestCount)
 	}
 	result := report.Judge(&adminpb.CommitRequirements{MaxNewlyDeniedRatio: proto.Float64(0.03)}, adminpb.Report_RequirementResult_CALL, got, report.Committer{})[0]
-	if want := "about 0.6% of the requests that the live policy allows (95%: 0% to 12%; as sure as 48 requests)"; result.Met || result.Unreachable || result.Have != want {
+	if want := "about 0.6% of the requests that the live policy allows (95% confidence: 0% to 12%; as precise as 48 requests)"; result.Met || result.Unreachable || result.Have != want {
 		t.Errorf("the requirement is %v, want it unmet, with %q", result, want)
 	}
 	all := &adminpb.CommitRequirements{MaxNewlyDeniedRatio: proto.Float64(0.03), Scope: adminpb.CommitRequirements_ALL_PAIRS}
 	if result := report.Judge(all, adminpb.Report_RequirementResult_CALL, got, report.Committer{})[0]; strings.Contains(result.Have, "48 requests") {
-		t.Errorf("over all pairs it has %q, want it as sure as all pairs", result.Have)
+		t.Errorf("over all pairs it has %q, want it as precise as all pairs", result.Have)
 	}
 	if got := build(evidence()); got.EstimatedShares != nil || got.AllPairsEstimatedShares != nil {
 		t.Errorf("shares of what was counted are estimates: %v", got.EstimatedShares)

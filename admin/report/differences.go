@@ -51,7 +51,7 @@ func setDifferences(r *adminpb.Report, p *evidencepb.Pair) {
 	slices.SortStableFunc(r.Differences, func(a, b *adminpb.Report_Difference) int {
 		return cmp.Or(cmp.Compare(gravity(a.Kind), gravity(b.Kind)), cmp.Compare(b.CallerCount, a.CallerCount), cmp.Compare(b.RequestCount, a.RequestCount),
 			cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Reason, b.Reason),
-			slices.Compare(a.Changes, b.Changes))
+			slices.Compare(a.Changes, b.Changes), cmp.Compare(a.GroupId, b.GroupId))
 	})
 	other := make(map[adminpb.Report_Kind]int64)
 	for kind, n := range p.GetOther() {
@@ -129,7 +129,7 @@ func difference(g *evidencepb.Group) *adminpb.Report_Difference {
 	// A sketch may be off by a fifth and more; each caller has asked at least once.
 	d.CallerCount = min(evidence.Callers(g.GetCallers()), g.GetCount())
 	if d.Kind != adminpb.Report_LIVE_FAILED { // that counts against no requirement
-		d.GroupId = GroupID(d)
+		d.GroupId = GroupID(g)
 	}
 	for _, e := range firstOf(g.GetExamples(), maxExamples) {
 		d.Examples = append(d.Examples, example(e))

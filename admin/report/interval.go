@@ -3,7 +3,7 @@ package report
 import "math"
 
 const (
-	// minEffective is how many requests of equal weight a share has to be as sure as: of fewer,
+	// minEffective is how many requests of equal weight a share has to be as precise as: of fewer,
 	// it is not known.
 	minEffective = 30
 	// outside is the probability beyond a bound of 95 %, and on each side of an interval of 95 % half

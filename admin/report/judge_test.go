@@ -137,18 +137,18 @@ func TestJudge(t *testing.T) {
 		{"newly-denied<=1728", sampled, "90 counted, about 720 in all, at most 1,728 with 95% confidence", "at most 1,728", true, false},
 		{"newly-denied<=89", sampled, "90", "at most 89", false, true},
 		{
-			"newly-allowed<=1", sampled, "1 counted; how many there are is not known: as sure as 29 requests, 30 are needed", "at most 1", false, false,
+			"newly-allowed<=1", sampled, "1 counted; how many there are is not known: as precise as 29 requests, 30 are needed", "at most 1", false, false,
 		},
 		{
-			"newly-denied<=22%", sampled, "about 11% of the requests that the live policy allows (95%: 3.4% to 26%; as sure as 48 requests)",
+			"newly-denied<=22%", sampled, "about 11% of the requests that the live policy allows (95% confidence: 3.4% to 26%; as precise as 48 requests)",
 			"at most 22%", false, false,
 		},
 		{
-			"newly-denied<=26%", sampled, "about 11% of the requests that the live policy allows (95%: 3.4% to 26%; as sure as 48 requests)",
+			"newly-denied<=26%", sampled, "about 11% of the requests that the live policy allows (95% confidence: 3.4% to 26%; as precise as 48 requests)",
 			"at most 26%", true, false,
 		},
-		{"newly-allowed<=99%", sampled, "not known: as sure as 29 requests, 30 are needed", "at most 99%", false, false},
-		{"failed<=0.3%", sampled, "about 0.082% of the requests compared (95%: 0.008% to 0.3%; as sure as 3,000 requests)", "at most 0.3%", true, false},
+		{"newly-allowed<=99%", sampled, "not known: as precise as 29 requests, 30 are needed", "at most 99%", false, false},
+		{"failed<=0.3%", sampled, "about 0.082% of the requests compared (95% confidence: 0.008% to 0.3%; as precise as 3,000 requests)", "at most 0.3%", true, false},
 		{"dropped<=9%", sampled, "8.82% (882 of 10,002), 2 failed in the live policy", "at most 9%", true, false},
 
 		// Of what more than 1 % was lost, no share is known.

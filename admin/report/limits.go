@@ -50,7 +50,7 @@ func (m measured) number(kind adminpb.Report_Kind) (most int64, have string, kno
 	case p.Whole == 0 || !p.Estimated:
 		return p.Count, have, true
 	case p.Unsure():
-		return p.Count, have + " counted; how many there are is not known: " + p.asSure() + ", " + Number(minEffective) + " are needed", false
+		return p.Count, have + " counted; how many there are is not known: " + p.asPrecise() + ", " + Number(minEffective) + " are needed", false
 	default:
 		_, share := p.Interval()
 		most = max(p.Count, int64(math.Ceil(share*p.ShareWhole)))
@@ -68,7 +68,7 @@ func (m measured) share(kind adminpb.Report_Kind) (share float64, have string, k
 	case p.Whole == 0:
 		return 0, "0 of 0 requests " + p.Words, true
 	case p.Unsure():
-		return 0, "not known: " + p.asSure() + ", " + Number(minEffective) + " are needed", false
+		return 0, "not known: " + p.asPrecise() + ", " + Number(minEffective) + " are needed", false
 	case p.Estimated:
 		_, share = p.Interval()
 		return share, "about " + roughly(p.Share(), math.Round) + " of the requests " + p.Words + " (" + p.Sureness() + ")", true

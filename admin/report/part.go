@@ -19,7 +19,7 @@ type Part struct {
 	ShareCount, ShareWhole float64
 	// Estimated says that chance chose what was compared, so that the share is an estimate.
 	Estimated bool
-	// Effective is how many requests of equal weight an estimate is as sure as.
+	// Effective is how many requests of equal weight an estimate is as precise as.
 	Effective float64
 }
 
@@ -38,16 +38,16 @@ func (p Part) Interval() (low, high float64) { return interval(p.Share(), p.Effe
 // nothing is no estimate.
 func (p Part) Unsure() bool { return p.Estimated && p.Whole > 0 && p.Effective < minEffective }
 
-// Sureness says how sure an estimate is: "95%: 0.2% to 3.9%; as sure as 48 requests". The ends are
+// Sureness says how sure an estimate is: "95% confidence: 0.2% to 3.9%; as precise as 48 requests". The ends are
 // rounded outwards, so that what is over a limit is not written as the limit.
 func (p Part) Sureness() string {
 	low, high := p.Interval()
-	return "95%: " + roughly(low, math.Floor) + " to " + roughly(high, math.Ceil) + "; " + p.asSure()
+	return "95% confidence: " + roughly(low, math.Floor) + " to " + roughly(high, math.Ceil) + "; " + p.asPrecise()
 }
 
-// asSure is "as sure as 48 requests".
-func (p Part) asSure() string {
-	return "as sure as " + Counted(int64(p.Effective), "request")
+// asPrecise is "as precise as 48 requests".
+func (p Part) asPrecise() string {
+	return "as precise as " + Counted(int64(p.Effective), "request")
 }
 
 // whole is what the requests of a kind are a part of.

@@ -25,7 +25,7 @@ func SeenOf(in Input) map[string]Seen {
 	}
 	for _, p := range pairs(in.Evidence) {
 		for _, g := range p.GetGroups() {
-			id := GroupID(identity(g))
+			id := GroupID(g)
 			seen := out[id]
 			seen.RequestCount += g.GetCount()
 			seen.callers = append(seen.callers, g.GetCallers())
@@ -40,7 +40,7 @@ func identity(g *evidencepb.Group) *adminpb.Report_Difference {
 	return &adminpb.Report_Difference{
 		Kind: adminpb.Report_Kind(g.GetKind()), Method: g.GetMethod(), Path: g.GetPattern(), Rule: g.GetRule(), Reason: g.GetReason(),
 		PolicyStatus: g.GetPolicyStatus(), ExperimentStatus: g.GetExperimentStatus(), Changes: slices.Clone(g.GetChanges()),
-		Expectation: g.GetExpectation(),
+		Expectation: g.GetExpectation(), CauseUnknown: evidence.CauseOf(g) == "" && g.GetKind() != int32(adminpb.Report_LIVE_FAILED),
 	}
 }
 

@@ -25,14 +25,11 @@ type group struct {
 	Open bool
 	// Before and After are what callers get.
 	Before, After string
+	// UnknownCause says that the causes are not known; empty if they are.
+	UnknownCause string
 	// Expected is by which expectation it is covered; empty if by none.
 	Expected string
 	decided
-}
-
-// CausesOf is that of the group: [verdict.CausesOf].
-func (g group) CausesOf() string {
-	return verdict.CausesOf([]*adminpb.Report_Difference{g.Report_Difference})
 }
 
 // newGroup is a group of a report. Its anchor stays the same while its place changes.
@@ -40,9 +37,9 @@ func newGroup(r *adminpb.Report, d *adminpb.Report_Difference) group {
 	before, after := verdict.Answers(d)
 	return group{
 		Report_Difference: d, KindName: verdict.NameOf(d.Kind), Class: classes[d.Kind], Before: before, After: after,
-		Expected: verdict.ExpectedAs(r, d), decided: decidedOf(r, d),
+		UnknownCause: verdict.UnknownCause(r, d), Expected: verdict.ExpectedAs(r, d), decided: decidedOf(r, d),
 		Anchor: "g" + versionOf(d.Kind.String(), d.Method, d.Path, d.Principal, d.Reason, d.Rule, strings.Join(d.Changes, ","),
-			strconv.Itoa(int(d.PolicyStatus)), strconv.Itoa(int(d.ExperimentStatus)), strconv.Itoa(int(d.Expectation))),
+			strconv.Itoa(int(d.PolicyStatus)), strconv.Itoa(int(d.ExperimentStatus)), strconv.Itoa(int(d.Expectation)), d.GroupId),
 	}
 }
 

@@ -509,8 +509,8 @@ const (
 	// The requests of the group count against no requirement, or the item counts as
 	// if it had been seen.
 	Acceptance_IN_FORCE Acceptance_State = 1
-	// There are more requests or callers than were accepted, or the group has another
-	// cause: all requests of the group count again.
+	// There are more requests or callers than were accepted: all requests of the group
+	// count again.
 	Acceptance_EXCEEDED Acceptance_State = 2
 	// It is about something else than what there is now, as `state_reason` says.
 	Acceptance_VOID Acceptance_State = 3
@@ -7177,7 +7177,7 @@ type Report_EstimatedShare struct {
 	LowerRatio float64 `protobuf:"fixed64,3,opt,name=lower_ratio,json=lowerRatio,proto3" json:"lower_ratio,omitempty"`
 	// Output only. Its upper end, which limits on shares are held against.
 	UpperRatio float64 `protobuf:"fixed64,4,opt,name=upper_ratio,json=upperRatio,proto3" json:"upper_ratio,omitempty"`
-	// Output only. The share is as sure as that of so many requests of equal weight:
+	// Output only. The share is as precise as that of so many requests of equal weight:
 	// the square of the sum of the weights of the requests that it is of, by the sum
 	// of their squares. With fewer than 30 no limit on the share is met.
 	EffectiveRequestCount float64 `protobuf:"fixed64,5,opt,name=effective_request_count,json=effectiveRequestCount,proto3" json:"effective_request_count,omitempty"`
@@ -7267,7 +7267,7 @@ type Report_Bound struct {
 	// Output only. Whether the two are estimates: then `count` is rather too small, and
 	// `differing_count` too large. Callers are estimated from 33 on, and taken two
 	// standard errors (13 %) off. Requests are where chance chose what was compared:
-	// they are as many as what is known is as sure as.
+	// then they are as many as would be as precise without a choice.
 	Estimated bool `protobuf:"varint,5,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	// Output only. The exact binomial (Clopper-Pearson) one-sided upper bound, from 0 to
 	// 1: for who looks once.
@@ -7582,16 +7582,17 @@ type Report_Difference struct {
 	CallerCount int64 `protobuf:"varint,14,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
 	// Output only. When the first such request was decided.
 	FirstTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
-	// Output only. The expressions that made the difference, at most eight, of one
-	// request for each set of reasons for which both policies have decided. Empty
-	// if they are not known.
+	// Output only. The expressions that made the difference in all of these
+	// requests, at most three, the decisive one first. Requests for which they are
+	// others are another difference. Empty if no expression explains it, or if
+	// `cause_unknown` is set.
 	Causes []*Report_Expression `protobuf:"bytes,16,rep,name=causes,proto3" json:"causes,omitempty"`
 	// Output only. The live policy differs from itself in this way, too, when it
 	// decides a request twice.
 	Noise bool `protobuf:"varint,17,opt,name=noise,proto3" json:"noise,omitempty"`
 	// Output only. What an acceptance names the group by: 20 hexadecimal digits.
-	// It follows from `kind`, `method`, `path`, `rule`, `reason`, both statuses and
-	// `changes`, and is the same wherever these are. Empty of what failed in the live
+	// It follows from `kind`, `method`, `path`, `rule`, `reason`, both statuses,
+	// `changes` and the causes, and is the same wherever these are. Empty of what failed in the live
 	// policy, which counts against no requirement.
 	GroupId string `protobuf:"bytes,18,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
 	// Output only. The acceptance of the group, which is among `acceptances`; empty
@@ -7604,8 +7605,11 @@ type Report_Difference struct {
 	// newly denied requests are a part of. Some of them may be newly allowed, if there
 	// are more groups than a report has.
 	EndpointAllowedCount int64 `protobuf:"varint,21,opt,name=endpoint_allowed_count,json=endpointAllowedCount,proto3" json:"endpoint_allowed_count,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Output only. The causes were not found, or not yet: the requests may differ
+	// for several.
+	CauseUnknown  bool `protobuf:"varint,22,opt,name=cause_unknown,json=causeUnknown,proto3" json:"cause_unknown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report_Difference) Reset() {
@@ -7783,6 +7787,13 @@ func (x *Report_Difference) GetEndpointAllowedCount() int64 {
 		return x.EndpointAllowedCount
 	}
 	return 0
+}
+
+func (x *Report_Difference) GetCauseUnknown() bool {
+	if x != nil {
+		return x.CauseUnknown
+	}
+	return false
 }
 
 // What was seen of an expectation of the experiment.
@@ -8877,7 +8888,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tB\x03\xe0A\x02R\x06reason\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc2P\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xecP\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -9007,7 +9018,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"decideTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\xcc\a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\xf6\a\n" +
 	"\n" +
 	"Difference\x129\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x03R\x04kind\x12\x1b\n" +
@@ -9035,7 +9046,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x1eunderstudy.internal/AcceptanceR\n" +
 	"acceptance\x12%\n" +
 	"\vexpectation\x18\x14 \x01(\x05B\x03\xe0A\x03R\vexpectation\x129\n" +
-	"\x16endpoint_allowed_count\x18\x15 \x01(\x03B\x03\xe0A\x03R\x14endpointAllowedCount\x1a\xfa\x01\n" +
+	"\x16endpoint_allowed_count\x18\x15 \x01(\x03B\x03\xe0A\x03R\x14endpointAllowedCount\x12(\n" +
+	"\rcause_unknown\x18\x16 \x01(\bB\x03\xe0A\x03R\fcauseUnknown\x1a\xfa\x01\n" +
 	"\x12ExpectationSummary\x12\x1b\n" +
 	"\x06number\x18\x01 \x01(\x05B\x03\xe0A\x03R\x06number\x12G\n" +
 	"\vexpectation\x18\x02 \x01(\v2 .understudy.admin.v1.ExpectationB\x03\xe0A\x03R\vexpectation\x12(\n" +

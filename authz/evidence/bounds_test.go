@@ -53,8 +53,8 @@ func TestHostileTrafficIsBounded(t *testing.T) {
 		for i := range each {
 			etag := fmt.Sprint("live", r.IntN(8))
 			one := hostile(r)
-			if count(tally, etag, one) && i%100 == 0 {
-				tally.Explain(etag, comparison(tally, one), hostileCauses())
+			if ask, explain := count(tally, etag, one); explain && i%100 == 0 {
+				tally.Explain(etag, ask, evidence.Found, hostileCauses())
 			}
 			if i%1500 == 0 {
 				tally.Refresh(func(s *evidence.Sum) { s.SetItems(etag, hostileItems(r)) })
@@ -145,11 +145,9 @@ func TestAnOrdinaryRecordKeepsItsDetail(t *testing.T) {
 func TestAReasonForEachCallerIsOneGroup(t *testing.T) {
 	tally := newTally()
 	for i := range 1000 {
-		d := authz.Decision{Rule: "auth", Reason: fmt.Sprintf("user%d may not", i)}
+		d := authz.Decision{Rule: "auth", Reason: fmt.Sprintf("user%d may not", i)}.WithRulePath("authz/allow")
 		r := request{method: "GET", path: "/orders", principal: fmt.Sprint("user", i), live: allowed, experiment: d}
-		if count(tally, "live", r) && i > 8 {
-			tally.Explain("live", comparison(tally, r), []*evidencepb.Cause{{File: "a.rego", Line: 1, Text: "x"}})
-		}
+		explained(tally, "live", r, &evidencepb.Cause{File: "a.rego", Line: 1, Text: "x"})
 		if i%100 == 0 {
 			tally.Snapshot(begun)
 		}

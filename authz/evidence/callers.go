@@ -12,8 +12,9 @@ import (
 	"understudy/authz"
 )
 
-// callers is a set of callers, of which up to maxListed are counted exactly and more are
-// estimated. The zero value is the empty set. Sets share no memory with each other.
+// callers is a set of callers, of which a group lists up to maxListed, and another set up to maxExact: these are counted
+// exactly, and more are estimated. Where there is no room, a list of more than maxExact becomes an estimate, too. The zero
+// value is the empty set. Sets share no memory with each other.
 //
 // A set is stored as the list of hashes behind a zero byte, or as the sketch in the library's
 // form, which begins with its version; the empty set is stored as nothing.
@@ -27,7 +28,8 @@ type callers struct {
 }
 
 const (
-	maxListed = 32
+	maxListed = 1024
+	maxExact  = 32
 	hashBytes = 4
 	// precision is the number of registers as a power of two, and with 64 of them the standard
 	// error is 13 %; finePrecision is that of a fine set, with 6.5 %. Sketches of two precisions
@@ -36,8 +38,15 @@ const (
 	finePrecision = 8
 	fineError     = 0.065
 	headerBytes   = 8
-	sketchBytes   = headerBytes + 1<<precision
 )
+
+// limit is how many are listed.
+func (c *callers) limit() int {
+	if c.fine {
+		return maxExact
+	}
+	return maxListed
+}
 
 // precision is that of the sketch.
 func (c *callers) precision() uint8 {
@@ -56,8 +65,8 @@ func (c *callers) isSketch(stored []byte) bool {
 	return len(stored) == headerBytes+1<<p && bytes.HasPrefix(stored, header)
 }
 
-// Callers returns the number of distinct callers in stored sets of groups together: exactly up to
-// 32, more with a standard error of 13 %. One that is not readable has none.
+// Callers returns the number of distinct callers in stored sets of groups together: exactly up to 32, and up to 1,024 where
+// there was room for the lists; more with a standard error of 13 %. One that is not readable has none.
 func Callers(stored ...[]byte) int64 {
 	var c callers
 	for _, set := range stored {
@@ -82,9 +91,7 @@ func OtherCallers(known []byte, seen ...[]byte) bool {
 		var before callers
 		before.addStored(known)
 		if before.sketch == nil && listBytes(set) {
-			var now callers
-			now.addStored(set)
-			if slices.ContainsFunc(now.listed, func(hash uint32) bool { return !slices.Contains(before.listed, hash) }) {
+			if len(mergeSorted(before.listed, listOf(set))) > len(before.listed) {
 				return true
 			}
 			continue
@@ -100,14 +107,14 @@ func OtherCallers(known []byte, seen ...[]byte) bool {
 // FewestCallers returns how many callers there are at least, with a confidence of 97.5 %, where [PairCallers] has
 // counted n.
 func FewestCallers(n int64) int64 {
-	if n <= maxListed {
+	if n <= maxExact {
 		return n
 	}
-	return max(maxListed+1, n-estimateOff(n))
+	return max(maxExact+1, n-estimateOff(n))
 }
 
-// IsEstimate reports whether a number of callers is an estimate: up to 32 are counted exactly.
-func IsEstimate(n int64) bool { return n > maxListed }
+// IsEstimate reports whether a number of callers may be an estimate: up to 32 are counted exactly.
+func IsEstimate(n int64) bool { return n > maxExact }
 
 // estimateOff is two standard errors of what [PairCallers] estimates.
 func estimateOff(n int64) int64 { return int64(math.Ceil(2 * fineError * float64(n))) }
@@ -181,7 +188,7 @@ func (c *callers) add(hash uint32) {
 		if known {
 			return
 		}
-		if len(c.listed) < maxListed {
+		if len(c.listed) < c.limit() {
 			c.listed = slices.Insert(c.listed, at, hash)
 			return
 		}
@@ -210,9 +217,7 @@ func (c *callers) estimate() {
 
 // addAll adds the callers of another set.
 func (c *callers) addAll(other callers) {
-	for _, hash := range other.listed {
-		c.add(hash)
-	}
+	c.addList(other.listed)
 	if other.sketch == nil {
 		return
 	}
@@ -222,12 +227,41 @@ func (c *callers) addAll(other callers) {
 	}
 }
 
+// addList adds hashes, which are sorted.
+func (c *callers) addList(hashes []uint32) {
+	if c.sketch == nil {
+		all := mergeSorted(c.listed, hashes)
+		if len(all) <= c.limit() {
+			c.listed = all
+			return
+		}
+		c.estimate()
+	}
+	for _, hash := range hashes {
+		c.sketch.InsertHash(wide(hash))
+	}
+}
+
+// mergeSorted returns what is in one of two lists, which are sorted, each once.
+func mergeSorted(a, b []uint32) []uint32 {
+	out := make([]uint32, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		least := min(a[0], b[0])
+		out = append(out, least)
+		if a[0] == least {
+			a = a[1:]
+		}
+		if b[0] == least {
+			b = b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
+
 // addStored adds the callers of a stored set. One that is not readable has none.
 func (c *callers) addStored(stored []byte) {
 	if listBytes(stored) {
-		for at := 1; at < len(stored); at += hashBytes {
-			c.add(binary.BigEndian.Uint32(stored[at:]))
-		}
+		c.addList(listOf(stored))
 		return
 	}
 	if !c.isSketch(stored) {
@@ -242,6 +276,16 @@ func (c *callers) addStored(stored []byte) {
 // listBytes reports whether a stored set is a list.
 func listBytes(stored []byte) bool {
 	return len(stored) > 0 && stored[0] == 0 && len(stored)%hashBytes == 1 && len(stored) <= 1+maxListed*hashBytes
+}
+
+// listOf returns the hashes of a stored list. Those that others have written may be in any order.
+func listOf(stored []byte) []uint32 {
+	out := make([]uint32, 0, len(stored)/hashBytes)
+	for at := 1; at < len(stored); at += hashBytes {
+		out = append(out, binary.BigEndian.Uint32(stored[at:]))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // count returns how many callers there are, or about how many.
@@ -272,9 +316,9 @@ func (c *callers) stored() []byte {
 	return out
 }
 
-// shortCallers returns a stored set as a sketch, if that is shorter.
+// shortCallers returns a stored set as a sketch, if more are listed than have to be.
 func shortCallers(stored []byte) []byte {
-	if len(stored) <= sketchBytes || !listBytes(stored) {
+	if len(stored) <= 1+maxExact*hashBytes || !listBytes(stored) {
 		return stored
 	}
 	var c callers

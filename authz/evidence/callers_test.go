@@ -69,13 +69,13 @@ func TestStoredCallers(t *testing.T) {
 		stored      []byte
 		least, most int64
 	}{
-		"nothing": {nil, 0, 0}, "an empty list": {[]byte{0}, 0, 0}, "a list": {list.stored(), 32, 32},
-		"a sketch": {sketch.stored(), 20, 50}, "a list as a sketch": {shortCallers(list.stored()), 20, 50},
+		"nothing": {nil, 0, 0}, "an empty list": {[]byte{0}, 0, 0}, "a list": {list.stored(), 1024, 1024},
+		"a sketch": {sketch.stored(), 500, 2500}, "a list as a sketch": {shortCallers(list.stored()), 500, 2500},
 		"a list that is not sorted":  {[]byte{0, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, 9}, 2, 2},
 		"full registers":             {full, 1 << 30, 1 << 32},
 		"registers more than full":   {changed(20, 64), 0, 0},
 		"half a hash":                {[]byte{0, 1, 2}, 0, 0},
-		"a list that is too long":    {make([]byte, 1+33*hashBytes), 0, 0},
+		"a list that is too long":    {make([]byte, 1+(maxListed+1)*hashBytes), 0, 0},
 		"half a sketch":              {sketch.stored()[:40], 0, 0},
 		"more behind a sketch":       {append(sketch.stored(), 0), 0, 0},
 		"an older sketch":            {changed(0, 1), 0, 0},
@@ -103,7 +103,7 @@ func TestCallersOfPairs(t *testing.T) {
 			}
 		}
 		n, off := PairCallers(first.stored(), second.stored())
-		if exact := distinct <= maxListed; exact != (off == 0) || exact && n != distinct {
+		if exact := distinct <= maxExact; exact != (off == 0) || exact && n != distinct {
 			t.Errorf("of %d callers there are %d, ± %d", distinct, n, off)
 		}
 		if n-off > distinct || n+off < distinct {
@@ -115,7 +115,7 @@ func TestCallersOfPairs(t *testing.T) {
 // FuzzStoredCallers: bytes that are no set are an empty one and no panic, and to add a set
 // twice changes nothing.
 func FuzzStoredCallers(f *testing.F) {
-	for _, n := range []int{0, 3, maxListed, maxListed + 1, 1000} {
+	for _, n := range []int{0, 3, maxExact + 1, maxListed, maxListed + 1, 2000} {
 		var c callers
 		for i := range n {
 			c.add(uint32(i) * 0x9E3779B9)
@@ -153,12 +153,13 @@ func TestOtherCallers(t *testing.T) {
 		"one more":                 {of(0, 2), [][]byte{of(0, 2), of(1, 3)}, true},
 		"one in place of two":      {of(0, 2), [][]byte{of(2, 3)}, true},
 		"of nobody":                {nil, [][]byte{of(0, 1)}, true},
-		"one more than are listed": {of(0, 32), [][]byte{of(32, 33)}, true},
-		"the list as a sketch":     {of(0, 32), [][]byte{shortCallers(of(0, 32))}, false},
-		"the sketch as a list":     {shortCallers(of(0, 32)), [][]byte{of(0, 32)}, false},
-		"others as a sketch":       {of(0, 2), [][]byte{of(2, 50)}, true},
-		"others in a sketch":       {of(0, 50), [][]byte{of(50, 100)}, true},
-		"fewer as a sketch":        {of(0, 100), [][]byte{of(20, 80)}, false},
+		"one more of 320":          {of(0, 320), [][]byte{of(0, 321)}, true},
+		"one more than are listed": {of(0, maxListed), [][]byte{of(maxListed, maxListed+1)}, true},
+		"the list as a sketch":     {of(0, 50), [][]byte{shortCallers(of(0, 50))}, false},
+		"the sketch as a list":     {shortCallers(of(0, 50)), [][]byte{of(0, 50)}, false},
+		"others as a sketch":       {of(0, 2), [][]byte{shortCallers(of(2, 50))}, true},
+		"others in a sketch":       {shortCallers(of(0, 50)), [][]byte{shortCallers(of(50, 100))}, true},
+		"fewer as a sketch":        {of(0, 2000), [][]byte{of(20, 1900)}, false},
 	} {
 		if got := OtherCallers(c.known, c.seen...); got != c.want {
 			t.Errorf("%s: got %t", name, got)

@@ -44,6 +44,8 @@ type Outcome struct {
 	// changes are the names of what changed in the answer, one a line.
 	changes string
 	labels  []authz.Label
+	// explainable says that there is a rule whose expressions may explain the difference.
+	explainable bool
 	// caller is whom the labels name; empty if there are none.
 	caller string
 }
@@ -63,7 +65,7 @@ func NewOutcome(d authz.Difference, live, experiment authz.Decision, changed []s
 	o := &Outcome{
 		kind: kindOf(d), cell: cellOf(d, live.Effect == authz.Allow), rule: clip(by.Rule, maxRule), reason: clip(by.Reason, maxReason),
 		policyStatus: int32(live.Status()), experimentStatus: int32(experiment.Status()), // three digits
-		labels: labels, caller: callerOfLabels(labels),
+		labels: labels, caller: callerOfLabels(labels), explainable: ExplainedPath(d, live, experiment) != "",
 	}
 	if d == authz.ResponseChanged {
 		o.changes = strings.Join(changed, "\n")
@@ -81,6 +83,23 @@ func Explaining(d authz.Difference, live, experiment authz.Decision) authz.Decis
 		return experiment
 	}
 	return live
+}
+
+// ExplainedPath returns the Rego rule that a difference is due to: that of the side which denies, or the experiment's.
+// It is empty if no rule of Rego is.
+func ExplainedPath(difference authz.Difference, live, experiment authz.Decision) string {
+	switch difference {
+	case authz.NewlyAllowed:
+		return live.RulePath()
+	case authz.NewlyDenied, authz.ResponseChanged:
+		return experiment.RulePath()
+	case authz.ExperimentFailed:
+		// Without a default, a rule that no body makes true is undefined.
+		if experiment.Failure == authz.FailureUndefined {
+			return experiment.RulePath()
+		}
+	}
+	return ""
 }
 
 // anywhere is the pattern of the group of requests that the live policy failed on, wherever.

@@ -42,7 +42,7 @@ type reduction func(e *evidencepb.Evidence, p *evidencepb.Pair, old bool)
 var reductions = []reduction{
 	ofOld(examples(0, 0)),
 	examples(maxGroups, 1),
-	ofOld(sketchCallers(0)), sketchCallers(20),
+	ofOld(sketchCallers(0)), sketchCallers(20), sketchCallers(5),
 	ofOld(groups(20)), ofOld(endpoints(20)), ofOld(labelValues(3)),
 	examples(20, 1), labelValues(10),
 	causes(60), groups(150), examples(10, 1), endpoints(400), groups(100), endpoints(200),

@@ -20,11 +20,8 @@ const (
 	// one for each caller. The others are one group, with manyReasons in their place.
 	maxReasons  = 8
 	manyReasons = "(one of many reasons)"
-	// maxExamples and maxCauses are how many a group has.
+	// maxExamples is how many a group has.
 	maxExamples = 3
-	maxCauses   = 8
-	// maxExplained is for how many different reasons the causes of a group are looked for.
-	maxExplained = 64
 )
 
 // groupID is what the requests of a group have in common.
@@ -33,6 +30,8 @@ type groupID struct {
 	outcomeKey
 	// expectation is the number of the one that covers them; 0 if none does.
 	expectation int32
+	// cause is a hash of the expressions that made the difference; unknownCause if they are not known.
+	cause string
 }
 
 // endpoint is a method and a path pattern.
@@ -54,10 +53,10 @@ func (o *Outcome) key() outcomeKey {
 	return outcomeKey{o.kind, o.policyStatus, o.experimentStatus, o.rule, o.reason, o.changes}
 }
 
-// group returns the ID of the group that a comparison is one of.
+// group returns the ID of the group that a comparison is one of, but for its cause.
 func (c Comparison) group() groupID {
 	p := c.groupPattern()
-	return groupID{endpoint{p.Method(), p.Path()}, c.Outcome.key(), c.Expectation}
+	return groupID{endpoint{p.Method(), p.Path()}, c.Outcome.key(), c.Expectation, unknownCause}
 }
 
 func idOf(g *evidencepb.Group) groupID {
@@ -67,8 +66,19 @@ func idOf(g *evidencepb.Group) groupID {
 			kind: kind(g.GetKind()), policyStatus: g.GetPolicyStatus(), experimentStatus: g.GetExperimentStatus(),
 			rule: g.GetRule(), reason: g.GetReason(), changes: strings.Join(g.GetChanges(), "\n"),
 		},
-		g.GetExpectation(),
+		g.GetExpectation(), CauseOf(g),
 	}
+}
+
+// CauseOf returns a hash of the expressions that made a group of differences; empty if they are not known.
+func CauseOf(g *evidencepb.Group) string {
+	if stored := g.GetCause(); len(stored) > 0 {
+		return string(stored[:min(causeSize, len(stored))])
+	}
+	if len(g.GetCauses()) == 0 {
+		return unknownCause
+	}
+	return hashOf(g.GetCauses())
 }
 
 func (a endpoint) compare(b endpoint) int {
@@ -80,7 +90,7 @@ func (a groupID) compare(b groupID) int {
 		cmp.Compare(a.kind, b.kind), a.endpoint.compare(b.endpoint),
 		cmp.Compare(a.rule, b.rule), cmp.Compare(a.reason, b.reason), cmp.Compare(a.policyStatus, b.policyStatus),
 		cmp.Compare(a.experimentStatus, b.experimentStatus), cmp.Compare(a.changes, b.changes),
-		cmp.Compare(a.expectation, b.expectation),
+		cmp.Compare(a.expectation, b.expectation), cmp.Compare(a.cause, b.cause),
 	)
 }
 
@@ -94,12 +104,10 @@ type group struct {
 	anonymous int64
 	examples  []*evidencepb.Example
 	causes    []*evidencepb.Cause
-	// explained :: reasons → whether causes were found for them, or are looked for.
-	explained map[Reasons]bool
 }
 
-// request counts a request of a caller. It reports whether somebody should find out the causes.
-func (g *group) request(c Comparison, by caller, at int64) (explain bool) {
+// request counts a request of a caller.
+func (g *group) request(c Comparison, by caller, at int64) {
 	g.count++
 	g.first, g.last = earlier(g.first, at), max(g.last, at)
 	if by.known {
@@ -107,25 +115,7 @@ func (g *group) request(c Comparison, by caller, at int64) (explain bool) {
 	} else {
 		g.anonymous++
 	}
-	example := g.exemplify(c.Request, c.Outcome, at)
-	if c.Reasons != (Reasons{}) {
-		return g.asks(c.Reasons)
-	}
-	return len(g.causes) == 0 && (example || g.hasDoubled())
-}
-
-// asks reports whether causes should be looked for, for reasons for which they are not known: the first time, and
-// where they were not found, when the group has doubled. The examiner may have been too busy.
-func (g *group) asks(why Reasons) bool {
-	found, asked := g.explained[why]
-	switch {
-	case asked && (found || !g.hasDoubled()), !asked && len(g.explained) >= maxExplained:
-		return false
-	case g.explained == nil:
-		g.explained = make(map[Reasons]bool)
-	}
-	g.explained[why] = true
-	return true
+	g.exemplify(c.Request, c.Outcome, at)
 }
 
 // hasDoubled reports whether as many requests were counted since a time like this as before it.
@@ -133,19 +123,19 @@ func (g *group) hasDoubled() bool { return g.count&(g.count-1) == 0 }
 
 // exemplify makes a request an example, if none is of the same caller and path and there is room.
 // A caller without an example has room where another one has two.
-func (g *group) exemplify(r *authz.Request, o *Outcome, at int64) bool {
+func (g *group) exemplify(r *authz.Request, o *Outcome, at int64) {
 	labels := o.labels[:min(len(o.labels), maxLabelNames)]
 	spare := -1
 	if len(g.examples) >= maxExamples {
 		if spare = g.spareExample(); spare < 0 || g.hasExampleOf(clip(r.Principal, maxCaller), labels) {
-			return false
+			return
 		}
 	}
 	path, _, _ := strings.Cut(r.Path, "?")
 	method, path, principal := clip(r.Method, maxMethod), clip(path, maxPath), clip(r.Principal, maxCaller)
 	for _, known := range g.examples {
 		if known.Method == method && known.Path == path && known.Principal == principal && sameLabels(known.Labels, labels) {
-			return false
+			return
 		}
 	}
 	if spare >= 0 {
@@ -164,7 +154,6 @@ func (g *group) exemplify(r *authz.Request, o *Outcome, at int64) bool {
 		e.Labels[l.Name] = l.Value
 	}
 	g.examples = append(g.examples, e)
-	return true
 }
 
 // spareExample returns the last example whose caller has an earlier one; -1 if each is of another
@@ -228,17 +217,8 @@ func (g *group) add(from *group) {
 	g.first, g.last = earlier(g.first, from.first), max(g.last, from.last)
 	g.callers.addAll(from.callers)
 	g.addExamples(from.examples)
-	g.addCauses(from.causes)
-}
-
-// addCauses adds causes that are not known, behind those that are, as long as there is room.
-func (g *group) addCauses(causes []*evidencepb.Cause) {
-	for _, c := range causes {
-		if len(g.causes) < maxCauses && !slices.ContainsFunc(g.causes, func(known *evidencepb.Cause) bool {
-			return known.GetFile() == c.GetFile() && known.GetLine() == c.GetLine() && known.GetText() == c.GetText()
-		}) {
-			g.causes = append(slices.Clip(g.causes), c) // those in use elsewhere stay as they are
-		}
+	if len(g.causes) == 0 {
+		g.causes = from.causes // those of one cause are the same, unless there was no room for them
 	}
 }
 
@@ -275,18 +255,6 @@ func compareExamples(a, b *evidencepb.Example) int {
 	)
 }
 
-// explain adds the causes that were found for reasons; none if nobody has found them.
-func (g *group) explain(why Reasons, causes []*evidencepb.Cause) {
-	if g.explained[why] {
-		g.explained[why] = len(causes) > 0
-	}
-	var clipped []*evidencepb.Cause
-	for _, c := range causes {
-		clipped = append(clipped, &evidencepb.Cause{File: clip(c.GetFile(), maxFile), Line: c.GetLine(), Text: clip(c.GetText(), maxCause)})
-	}
-	g.addCauses(clipped)
-}
-
 // message returns the group as evidence has it.
 func (g *group) message(id groupID) *evidencepb.Group {
 	m := &evidencepb.Group{
@@ -297,6 +265,9 @@ func (g *group) message(id groupID) *evidencepb.Group {
 	}
 	if id.expectation != 0 {
 		m.Expectation, m.UnknownCallers = id.expectation, g.anonymous
+	}
+	if id.cause != unknownCause {
+		m.Cause = []byte(id.cause)
 	}
 	if id.changes != "" {
 		m.Changes = strings.Split(id.changes, "\n")

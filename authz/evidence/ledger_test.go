@@ -449,7 +449,7 @@ func TestWhatIsExaminedIsAsOfNow(t *testing.T) {
 		}
 	}
 	one := request{path: "/", live: allowed, experiment: denied}
-	count(tally, "live", one)
+	ask, _ := count(tally, "live", one)
 	tally.MarkChanged()
 	if ledger.Changed() {
 		t.Error("something has changed before anything was due, want that the first comparison is waited for alone")
@@ -460,7 +460,7 @@ func TestWhatIsExaminedIsAsOfNow(t *testing.T) {
 	if ledger.Changed() {
 		t.Error("something has changed, and nobody said so")
 	}
-	tally.Explain("live", comparison(tally, one), []*evidencepb.Cause{{File: "a.rego", Line: 3, Text: "input.x"}})
+	tally.Explain("live", ask, evidence.Found, []*evidencepb.Cause{{File: "a.rego", Line: 3, Text: "input.x"}})
 	if !ledger.Changed() {
 		t.Error("there are causes now, and nothing has changed")
 	}

@@ -27,8 +27,7 @@ type pair struct {
 	active      []span
 	first, last int64
 	endpointCounts
-	groups      map[groupID]*group
-	other       map[kind]int64
+	pairGroups
 	labels      map[labelID]*label
 	populations populations
 	// hours are those of the requests compared.
@@ -39,14 +38,15 @@ type pair struct {
 	progress
 }
 
-// endpointCounts are the requests of a pair by method and path pattern.
-type endpointCounts struct {
-	endpoints map[endpoint]*passes
-	// found are the endpoints of patterns, until the pair is bounded: a pointer is found faster.
-	found          map[*Pattern]*passes
-	otherEndpoints int64
-	// folded is when requests of a name were last added to those of `*`, in Unix milliseconds.
-	folded int64
+// pairGroups are the requests of a pair that are decided differently.
+type pairGroups struct {
+	groups map[groupID]*group
+	// other :: kind → how many requests there are in groups that are not kept.
+	other map[kind]int64
+	// explanations :: ID of a group without its cause → what is known of the causes of such groups, of the requests
+	// that were counted one by one; explained is for how many reasons it is.
+	explanations map[groupID]*explanations
+	explained    int
 }
 
 // progress is what was not examined or compared, or not yet.
@@ -58,24 +58,15 @@ type progress struct {
 	waiting weighted
 }
 
-// passes are the requests of an endpoint, and those of them that one of the policies allows; since is
-// since when it has its name, if it has it late.
-type passes struct{ count, allowed, since int64 }
-
-func (n *passes) add(more passes) {
-	n.count += more.count
-	n.allowed += more.allowed
-	n.since = max(n.since, more.since)
-}
-
 // examinations is how many requests are still to be examined, and how many could not be.
 type examinations struct{ pending, unexamined int64 }
 
 func newPair() *pair {
 	return &pair{
-		drops: make(map[string]int64), groups: make(map[groupID]*group),
+		drops:          make(map[string]int64),
+		pairGroups:     pairGroups{groups: make(map[groupID]*group), other: make(map[kind]int64), explanations: make(map[groupID]*explanations)},
 		endpointCounts: endpointCounts{endpoints: make(map[endpoint]*passes), found: make(map[*Pattern]*passes)},
-		other:          make(map[kind]int64), labels: make(map[labelID]*label), populations: newPopulations(),
+		labels:         make(map[labelID]*label), populations: newPopulations(),
 	}
 }
 
@@ -88,9 +79,9 @@ func (p *pair) latest() int64 {
 	return latest
 }
 
-// compared counts a comparison with the experiment of a unique ID, and reports what [Sum.Count] does.
-func (p *pair) compared(c Comparison, at int64, uid string) (explain bool) {
-	o := c.Outcome
+// compared counts a comparison, and returns what [Sum.Count] does. uid is the unique ID of the experiment.
+func (p *pair) compared(c Comparison, uid string) (ask Unexplained, explain bool) {
+	o, at := c.Outcome, millis(c.Request.Time)
 	p.requests.one(o.cell, c.Weight)
 	p.first, p.last = earlier(p.first, at), max(p.last, at)
 	c.Pattern.counted(at)
@@ -110,30 +101,12 @@ func (p *pair) compared(c Comparison, at int64, uid string) (explain bool) {
 		p.populations.request(o.cell, by.hash)
 	}
 	if o.kind == unchanged {
-		return false
+		return ask, false
 	}
 	for _, l := range o.labels {
 		p.labelled(labelID{l.Name, int32(o.kind)}, l.Value)
 	}
-	return p.differing(c.group()).request(c, by, at)
-}
-
-// endpoint returns what is counted of a pattern.
-func (p *pair) endpoint(of *Pattern) *passes {
-	if e := p.found[of]; e != nil {
-		return e
-	}
-	id := endpoint{of.Method(), of.Path()}
-	e := p.endpoints[id]
-	if e == nil {
-		if len(p.endpoints) >= slack*maxEndpoints {
-			p.bound(nil)
-		}
-		e = &passes{}
-		p.endpoints[id] = e
-	}
-	p.found[of] = e
-	return e
+	return p.countDiffering(c, by, at)
 }
 
 // labelled counts the value of a label, unless there are too many names.
@@ -149,42 +122,43 @@ func (p *pair) labelled(id labelID, value string) {
 	l.add(value)
 }
 
-// differing returns the group of an ID, made if there is none.
-func (p *pair) differing(id groupID) *group {
-	if g := p.known(id); g != nil {
+// groupOf returns the group of an ID, made if there is none.
+func (p *pair) groupOf(id groupID) *group {
+	if g := p.groups[id]; g != nil {
 		return g
 	}
 	if len(p.groups) >= slack*maxGroups {
 		p.boundGroups(maxGroups)
-	}
-	if id.reason != "" && p.reasons(id) >= maxReasons {
-		id.reason = manyReasons
 	}
 	g := &group{}
 	p.groups[id] = g
 	return g
 }
 
-// known returns the group of an ID, or that of many reasons; nil if there is neither.
-func (p *pair) known(id groupID) *group {
-	g := p.groups[id]
-	if g == nil && id.reason != "" {
-		id.reason = manyReasons
-		g = p.groups[id]
+// boundReason returns the ID of a group, with manyReasons in the place of a reason that is one too many.
+func (p *pair) boundReason(id groupID) groupID {
+	if id.reason == "" || p.explanations[id] != nil {
+		return id
 	}
-	return g
-}
-
-// reasons is how many groups differ from an ID in nothing but the reason.
-func (p *pair) reasons(id groupID) (n int) {
-	for other := range p.groups {
+	reasons := make(map[string]bool)
+	note := func(other groupID) {
 		if other.endpoint == id.endpoint {
-			if other.reason = id.reason; other == id {
-				n++
+			reason := other.reason
+			if other.reason, other.cause = id.reason, id.cause; other == id {
+				reasons[reason] = true
 			}
 		}
 	}
-	return n
+	for other := range p.groups {
+		note(other)
+	}
+	for other := range p.explanations {
+		note(other)
+	}
+	if !reasons[id.reason] && (reasons[manyReasons] || len(reasons) >= maxReasons) {
+		id.reason = manyReasons
+	}
+	return id
 }
 
 // dropped counts a request that was not compared.
@@ -250,44 +224,6 @@ func (p *pair) add(m *evidencepb.Pair) {
 	p.addNoise(m.GetNoise())
 }
 
-// addEndpoints adds endpoints. Of one that only one side has, the other may have taken the name.
-func (p *pair) addEndpoints(m *evidencepb.Pair) {
-	before := p.folded
-	if m.GetFolded() > 0 {
-		p.namedElsewhere(m)
-	}
-	for _, e := range m.GetEndpoints() {
-		id, n := endpoint{e.GetMethod(), e.GetPattern()}, passes{e.GetCount(), e.GetAllowed(), e.GetSince()}
-		if p.endpoints[id] == nil {
-			n.since = max(n.since, before)
-		}
-		p.addEndpoint(id, n)
-	}
-}
-
-// namedElsewhere notes that another pair may have counted requests as `*` of which it has no
-// endpoint.
-func (p *pair) namedElsewhere(m *evidencepb.Pair) {
-	p.folded = max(p.folded, m.GetFolded())
-	there := make(map[endpoint]bool, len(m.GetEndpoints()))
-	for _, e := range m.GetEndpoints() {
-		there[endpoint{e.GetMethod(), e.GetPattern()}] = true
-	}
-	for id, e := range p.endpoints {
-		if !there[id] {
-			e.since = max(e.since, m.GetFolded())
-		}
-	}
-}
-
-func (p *pair) addEndpoint(id endpoint, n passes) {
-	if e := p.endpoints[id]; e != nil {
-		e.add(n)
-	} else {
-		p.endpoints[id] = &n
-	}
-}
-
 func (p *pair) addGroup(id groupID, g *group) {
 	if known := p.groups[id]; known != nil {
 		known.add(g)
@@ -340,7 +276,7 @@ func (p *pair) patterns() map[string]int64 {
 	for e, n := range p.endpoints {
 		out[e.pattern] += n.count
 	}
-	for id, g := range p.groups {
+	for id, g := range p.allGroups() {
 		out[id.pattern] += g.count
 	}
 	return out
@@ -348,8 +284,9 @@ func (p *pair) patterns() map[string]int64 {
 
 // rankedPatterns returns the path patterns of the groups by rank.
 func (p *pair) rankedPatterns() []string {
-	out := make([]string, 0, len(p.groups))
-	for _, id := range p.groupIDs() {
+	all := p.allGroups()
+	out := make([]string, 0, len(all))
+	for _, id := range rankGroups(all) {
 		out = append(out, id.pattern)
 	}
 	return out
@@ -368,6 +305,11 @@ func (p *pair) fold(crowds map[string]crowd) {
 			p.addEndpoint(endpoint{e.method, to}, passes{n.count, n.allowed, 0})
 		}
 	}
+	for id := range p.explanations {
+		if _, ok := to[id.pattern]; ok {
+			p.endExplanationsOf(id)
+		}
+	}
 	for id, g := range maps.Clone(p.groups) {
 		if to, ok := to[id.pattern]; ok {
 			delete(p.groups, id)
@@ -379,40 +321,24 @@ func (p *pair) fold(crowds map[string]crowd) {
 
 // boundGroups keeps the groups that a report needs most.
 func (p *pair) boundGroups(n int) {
-	if len(p.groups) <= n {
+	if len(p.groups)+len(p.explanations) <= n || len(p.allGroups()) <= n {
 		return
 	}
-	for _, id := range p.groupIDs()[n:] {
+	for id, known := range p.explanations {
+		p.release(id, known)
+	}
+	for _, id := range rankGroups(p.groups)[min(n, len(p.groups)):] {
 		p.other[id.kind] += p.groups[id].count
 		delete(p.groups, id)
 	}
 }
 
-// groupIDs returns those of the groups by rank.
-func (p *pair) groupIDs() []groupID {
-	return rank(slices.Collect(maps.Keys(p.groups)), func(id groupID) ranked {
-		g := p.groups[id]
+// rankGroups returns the IDs of groups by rank.
+func rankGroups(groups map[groupID]*group) []groupID {
+	return rank(slices.Collect(maps.Keys(groups)), func(id groupID) ranked {
+		g := groups[id]
 		return ranked{id.kind, &g.callers, g.count}
 	}, groupID.compare)
-}
-
-// boundEndpoints keeps the endpoints of groups, and of the others those that have most
-// requests.
-func (p *pair) boundEndpoints() {
-	if len(p.endpoints) <= maxEndpoints {
-		return
-	}
-	grouped := make(map[endpoint]int)
-	for id := range p.groups {
-		grouped[id.endpoint] = 1
-	}
-	ids := slices.SortedFunc(maps.Keys(p.endpoints), func(a, b endpoint) int {
-		return cmp.Or(cmp.Compare(grouped[b], grouped[a]), cmp.Compare(p.endpoints[b].count, p.endpoints[a].count), a.compare(b))
-	})
-	for _, id := range ids[maxEndpoints:] {
-		p.otherEndpoints += p.endpoints[id].count
-		delete(p.endpoints, id)
-	}
 }
 
 // message returns the pair, in an order that depends on nothing else.
@@ -438,8 +364,9 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 		n := p.endpoints[e]
 		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: n.count, Allowed: n.allowed, Since: n.since})
 	}
-	for _, id := range p.groupIDs() {
-		m.Groups = append(m.Groups, p.groups[id].message(id))
+	groups := p.allGroups()
+	for _, id := range rankGroups(groups) {
+		m.Groups = append(m.Groups, groups[id].message(id))
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.labels), func(a, b labelID) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))

@@ -24,7 +24,7 @@ type ranked struct {
 // rank sorts the IDs of groups: however many of the first ones are kept, they are those that a
 // report needs most. Each kind has its quota. Within a kind each caller has one vote, divided
 // among all groups that it is in, so that a caller that makes many groups displaces no
-// other; callers that are only estimated have a vote each, and requests without a caller one in
+// other; those of a group of more than 32 callers have a vote each, and requests without a caller one in
 // all. Of equal votes, more requests are first, and then compare decides.
 func rank[ID any](ids []ID, of func(ID) ranked, compare func(a, b ID) int) []ID {
 	type candidate struct {
@@ -45,7 +45,7 @@ func rank[ID any](ids []ID, of func(ID) ranked, compare func(a, b ID) int) []ID 
 		for _, hash := range c.voters() {
 			c.votes += 1 / in[vote{c.kind, hash}]
 		}
-		if c.callers.sketch != nil {
+		if c.callers.count() > maxExact {
 			c.votes = float64(c.callers.count())
 		}
 	}
@@ -76,10 +76,13 @@ type vote struct {
 // nobody are the callers of a group without any.
 var nobody = []uint32{0}
 
-// voters are the hashes of the callers as long as they are listed.
+// voters are the hashes of the callers, as long as there are few.
 func (r ranked) voters() []uint32 {
-	if r.callers.sketch == nil && len(r.callers.listed) == 0 {
+	switch n := len(r.callers.listed); {
+	case r.callers.sketch == nil && n == 0:
 		return nobody
+	case n > maxExact:
+		return nil
 	}
 	return r.callers.listed
 }

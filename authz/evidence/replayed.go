@@ -21,10 +21,10 @@ type Replayed struct {
 func (t *Tally) Replayed(policyEtag string) *Replayed { return &Replayed{t, policyEtag} }
 
 // Count is as that of a Tally.
-func (r *Replayed) Count(c Comparison) (explain bool) {
+func (r *Replayed) Count(c Comparison) (ask Unexplained, explain bool) {
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
-	return r.pair().compared(c, millis(c.Request.Time), r.tally.content.UID)
+	return r.pair().compared(c, r.tally.content.UID)
 }
 
 // Drop is as that of a Tally.
@@ -35,12 +35,10 @@ func (r *Replayed) Drop(reason string) {
 }
 
 // Explain is as that of a Tally.
-func (r *Replayed) Explain(c Comparison, causes []*evidencepb.Cause) {
+func (r *Replayed) Explain(of Unexplained, result ExplainResult, causes []*evidencepb.Cause) {
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
-	if g := r.pair().known(c.group()); g != nil {
-		g.explain(c.Reasons, causes)
-	}
+	r.pair().explain(of, result, causes)
 }
 
 // End says that the replay is over: what it came to is published at once.

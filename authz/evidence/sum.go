@@ -65,13 +65,12 @@ func NewSum(of Content, patterns *Patterns) *Sum {
 	}
 }
 
-// Count counts a comparison with a live policy. It reports whether somebody should find out the
-// causes of the difference: they are not known for its reasons, or, where the reasons are not known, for none of the
-// group. Where they were not found, it is asked again when the group has doubled.
-func (s *Sum) Count(policyEtag string, c Comparison) (explain bool) {
-	at := millis(c.Request.Time)
-	s.point(at)[c.Outcome.cell]++
-	return s.pair(policyEtag).compared(c, at, s.content.UID)
+// Count counts a comparison with a live policy. It reports whether the causes of the difference should be found, which
+// [Sum.Explain] is then told: they are not known for its reasons, or the reasons are not known, and the request is one
+// of a sample.
+func (s *Sum) Count(policyEtag string, c Comparison) (ask Unexplained, explain bool) {
+	s.point(millis(c.Request.Time))[c.Outcome.cell]++
+	return s.pair(policyEtag).compared(c, s.content.UID)
 }
 
 // Drop counts a request that was not compared.
@@ -88,11 +87,9 @@ func (s *Sum) lose(policyEtag string, n int64, now time.Time) {
 	p.dropFor(lost, n)
 }
 
-// Explain adds the causes of the difference that a comparison is one of; none if they were not found.
-func (s *Sum) Explain(policyEtag string, c Comparison, causes []*evidencepb.Cause) {
-	if g := s.pair(policyEtag).known(c.group()); g != nil {
-		g.explain(c.Reasons, causes)
-	}
+// Explain notes what became of an attempt to find causes, and the causes if they were found.
+func (s *Sum) Explain(policyEtag string, of Unexplained, result ExplainResult, causes []*evidencepb.Cause) {
+	s.pair(policyEtag).explain(of, result, causes)
 }
 
 // SetExamined replaces how many requests are still to be examined for items, and how many

@@ -54,7 +54,7 @@ func (t *Tally) Expectations() Expectations { return t.expects }
 func (t *Tally) Content() Content { return t.content }
 
 // Count is [Sum.Count].
-func (t *Tally) Count(policyEtag string, c Comparison) (explain bool) {
+func (t *Tally) Count(policyEtag string, c Comparison) (ask Unexplained, explain bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.requests++
@@ -70,11 +70,11 @@ func (t *Tally) Drop(policyEtag string, d Drop) {
 }
 
 // Explain is [Sum.Explain].
-func (t *Tally) Explain(policyEtag string, c Comparison, causes []*evidencepb.Cause) {
+func (t *Tally) Explain(policyEtag string, of Unexplained, result ExplainResult, causes []*evidencepb.Cause) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sum.Explain(policyEtag, c, causes)
-	t.changed = t.changed || len(causes) > 0
+	t.sum.Explain(policyEtag, of, result, causes)
+	t.changed = t.changed || result == Found
 }
 
 // MarkChanged says that there is something new besides counts, which should not wait for the

@@ -94,7 +94,7 @@ func TestTheSampleDoesNotLean(t *testing.T) {
 		weights := o.weights[0] + o.weights[1]
 		n := weights * weights / (o.squares[0] + o.squares[1])
 		if drawn := o.drawn[0] + o.drawn[1]; n < drawn/4 {
-			t.Errorf("run %d: %.0f comparisons are as sure as %.0f", seed, drawn, n)
+			t.Errorf("run %d: %.0f comparisons are as precise as %.0f", seed, drawn, n)
 		}
 		for class := range within {
 			share, want := o.weights[class]/weights, o.offered[class]/all

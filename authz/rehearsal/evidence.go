@@ -50,15 +50,19 @@ func (c *pendingComparison) count(compared *comparison) {
 		return
 	}
 	one := c.compared(t, compared)
-	if t.Count(compared.live.Etag, one) {
-		c.explain(compared, func(causes []*evidencepb.Cause) { t.Explain(compared.live.Etag, one, causes) })
+	if ask, explain := t.Count(compared.live.Etag, one); explain {
+		c.explain(compared, func(result evidence.ExplainResult, causes []*evidencepb.Cause) {
+			t.Explain(compared.live.Etag, ask, result, causes)
+		})
 	}
 }
 
 // explain finds the causes of a difference.
-func (c *pendingComparison) explain(compared *comparison, done func([]*evidencepb.Cause)) {
+func (c *pendingComparison) explain(compared *comparison, done func(evidence.ExplainResult, []*evidencepb.Cause)) {
 	of := c.job.subject(c.experiment, authz.Leaf{})
-	c.shadow.examiner.Explain(&of, compared.difference, compared.decision, func(causes []explain.Expression) { done(causesOf(causes)) })
+	c.shadow.examiner.Explain(&of, compared.difference, compared.decision, func(result evidence.ExplainResult, causes []explain.Expression) {
+		done(result, causesOf(causes))
+	})
 }
 
 // subject is the request of a job as it is examined. The leaf is that of the request by the experiment.

@@ -97,7 +97,7 @@ func TestExaminationsNeedNoMoreTraffic(t *testing.T) {
 func (r *rehearsed) explained(t testing.TB, c *pendingComparison, d authz.Decision) (out []string) {
 	t.Helper()
 	causes := make(chan []*evidencepb.Cause, 1)
-	c.explain(newComparison(c.job.request, r.live, r.experiment, c.job.decision, d), func(all []*evidencepb.Cause) { causes <- all })
+	c.explain(newComparison(c.job.request, r.live, r.experiment, c.job.decision, d), func(_ evidence.ExplainResult, all []*evidencepb.Cause) { causes <- all })
 	for _, cause := range testkit.Receive(t, "the causes", causes) {
 		out = append(out, fmt.Sprintf("%s:%d %s", cause.GetFile(), cause.GetLine(), cause.GetText()))
 	}

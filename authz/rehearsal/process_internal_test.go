@@ -90,7 +90,7 @@ func BenchmarkCold(b *testing.B) {
 					r.shadow.examiner.Examine(c.job.subject(r.experiment, authz.Leaf{uint64(i), 1}), &r.experiment.pair, examine.Group{})
 				}
 				if bench.explain {
-					c.explain(newComparison(c.job.request, r.live, r.experiment, authz.Decision{Effect: authz.Allow}, denied("")), func([]*evidencepb.Cause) {})
+					c.explain(newComparison(c.job.request, r.live, r.experiment, authz.Decision{Effect: authz.Allow}, denied("")), func(evidence.ExplainResult, []*evidencepb.Cause) {})
 				}
 				if i%32 == 31 {
 					r.shadow.underWay.Wait()

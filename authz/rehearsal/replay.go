@@ -106,8 +106,8 @@ func (r *replay) one(kept *recent.Request) {
 // countReplayed counts a comparison on a request that is replayed.
 func (c *pendingComparison) countReplayed(compared *comparison) {
 	counts, one := c.job.replay.counts, c.compared(c.experiment.Evidence, compared)
-	if counts.Count(one) {
-		c.explain(compared, func(causes []*evidencepb.Cause) { counts.Explain(one, causes) })
+	if ask, explain := counts.Count(one); explain {
+		c.explain(compared, func(result evidence.ExplainResult, causes []*evidencepb.Cause) { counts.Explain(ask, result, causes) })
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 const (
 	// maxBroken is how many broken records are named.
 	maxBroken = 20
-	// maxGroups bounds the groups of drift, of causes, and of examples.
+	// maxGroups bounds the groups of drift, and of examples.
 	maxGroups = 200
 )
 
@@ -36,7 +36,6 @@ type counts struct {
 	skipped  map[string]int64
 	missing  map[missingKey]*lackingField
 	drift    map[DriftGroup]*DriftGroup
-	causes   map[groupKey][]*evidencepb.Cause
 	example  *examples
 }
 
@@ -57,7 +56,7 @@ func newCounting(r *replay) *counts {
 	c := &counts{
 		replay: r, patterns: patterns, expects: evidence.NewExpectations(r.Expects), sum: evidence.NewSum(evidence.Content{Etag: r.CandidateEtag}, patterns), skipped: make(map[string]int64),
 		missing: make(map[missingKey]*lackingField), drift: make(map[DriftGroup]*DriftGroup),
-		causes: make(map[groupKey][]*evidencepb.Cause), example: newExamples(),
+		example: newExamples(),
 	}
 	return c
 }
@@ -105,16 +104,17 @@ func (c *counts) judgement(ctx context.Context, j *judgement) {
 	compared := evidence.Comparison{
 		Request: j.request, Pattern: pattern, Outcome: j.outcome, Expectation: c.expects.Covering(j.request, j.outcome),
 	}
-	explain := c.sum.Count(c.LiveEtag, compared)
-	if j.difference != authz.Unchanged {
+	if of, known := c.leavesOf(j); known {
+		compared.Reasons = evidence.Reasons{of.live[0], of.live[1], of.candidate[0], of.candidate[1]}
+	}
+	ask, explain := c.sum.Count(c.LiveEtag, compared)
+	if explain {
+		result, causes := c.explain(ctx, j)
+		c.sum.Explain(c.LiveEtag, ask, result, causes)
+	}
+	if j.difference != authz.Unchanged && c.Examples {
 		by := evidence.Explaining(j.difference, j.live, j.candidate)
-		key := groupKey{j.difference, pattern.Method(), pattern.Path(), by.Rule, by.Reason}
-		if explain {
-			c.sum.Explain(c.LiveEtag, compared, c.explained(ctx, key, j))
-		}
-		if c.Examples {
-			c.example.keep(key, j)
-		}
+		c.example.keep(groupKey{j.difference, pattern.Method(), pattern.Path(), by.Rule, by.Reason}, j)
 	}
 	c.drifted(pattern, j)
 }
@@ -150,11 +150,8 @@ func (c *counts) lack(m missingField) {
 	known.entries++
 }
 
-// explained returns the expressions that make a group of differences, found out once.
-func (c *counts) explained(ctx context.Context, key groupKey, j *judgement) []*evidencepb.Cause {
-	if causes, known := c.causes[key]; known || len(c.causes) >= maxGroups {
-		return causes
-	}
+// explain finds the expressions that make a difference.
+func (c *counts) explain(ctx context.Context, j *judgement) (result evidence.ExplainResult, causes []*evidencepb.Cause) {
 	traces := [2]explain.Trace{}
 	for i, of := range []struct {
 		side *side
@@ -165,16 +162,14 @@ func (c *counts) explained(ctx context.Context, key groupKey, j *judgement) []*e
 		}
 		trace, err := of.side.compiled.Trace(ctx, nil, j.request, of.made.RulePath())
 		if err != nil {
-			return nil
+			return evidence.Failed, nil
 		}
 		traces[i] = trace
 	}
-	var causes []*evidencepb.Cause
 	for _, e := range explain.Compare(traces[0], traces[1]) {
-		causes = append(causes, &evidencepb.Cause{File: e.File, Line: int32(e.Line), Text: e.Text}) // a line
+		causes = append(causes, &evidencepb.Cause{File: e.File, Line: int32(e.Line), Text: e.Shown()}) // a line
 	}
-	c.causes[key] = causes
-	return causes
+	return evidence.Found, causes
 }
 
 // drifted counts what an entry says of the replay.

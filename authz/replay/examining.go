@@ -62,9 +62,9 @@ func (w *worker) examine(ctx context.Context, j *judgement) {
 
 // leavesOf returns the leaves of a request. It reports false if one is not known: then the request cannot be distinguished from
 // others.
-func (w *worker) leavesOf(j *judgement) (leaves, bool) {
+func (r *replay) leavesOf(j *judgement) (leaves, bool) {
 	of, none := leaves{j.live.Leaf(), j.candidate.Leaf()}, authz.Leaf{}
-	return of, (of.live != none || w.live.compiled.NoOp()) && (of.candidate != none || w.candidate.compiled.NoOp())
+	return of, (of.live != none || r.live.compiled.NoOp()) && (of.candidate != none || r.candidate.compiled.NoOp())
 }
 
 // prepared reports whether the worker can examine requests.

@@ -53,7 +53,11 @@ func Target(a *adminpb.Acceptance) Phrase {
 		return What(a.GetItem())
 	}
 	d := a.GetDifference()
-	return Phrase{{Text: NameOf(d.GetKind()) + " "}, {Text: d.GetMethod() + " " + d.GetPath()}}
+	cause := ""
+	if d.GetCauseUnknown() {
+		cause = " (cause not known)"
+	}
+	return Phrase{{Text: NameOf(d.GetKind()) + " "}, {Text: d.GetMethod() + " " + d.GetPath()}, {Text: cause}}
 }
 
 // LimitsOf says for what an acceptance holds: "at most 39 requests of these 2 callers".

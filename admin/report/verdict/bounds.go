@@ -67,11 +67,11 @@ func condition(b *adminpb.Report_Bound) string {
 
 // behind are the numbers behind a bound.
 //
-// A sample that chance drew with different probabilities is as sure as fewer requests drawn alike.
+// A sample that chance drew with different probabilities is as precise as fewer requests drawn alike.
 func behind(b *adminpb.Report_Bound) string {
 	text := report.Number(b.GetDifferingCount()) + " of " + report.Number(b.GetCount())
 	if b.GetEstimated() {
-		text = "as sure as " + text
+		text = "as precise as " + text
 	}
 	return text
 }

@@ -39,7 +39,7 @@ func TestExcludes(t *testing.T) {
 		},
 		{
 			0, []*adminpb.Report_Bound{sampled}, "that excludes more than 8.9% of requests if they are independent",
-			[]string{"newly denied: at most 8.9% of requests if they are independent (as sure as 0 of 32)"},
+			[]string{"newly denied: at most 8.9% of requests if they are independent (as precise as 0 of 32)"},
 		},
 		{
 			0, []*adminpb.Report_Bound{bound(allowed, callers, 0, 6, 0.393)}, "that excludes more than 39% of callers that the live policy denies",

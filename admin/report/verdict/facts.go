@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -203,17 +204,32 @@ func StateOfRequirement(r *adminpb.Report, q *adminpb.Report_RequirementResult) 
 	}
 }
 
-// CausesOf says of which requests the causes of these groups are; empty if no group has several requests and a
-// cause.
-//
-// Requests that both policies have decided for the same reasons differ by the same causes, so one of them is examined.
-func CausesOf(groups []*adminpb.Report_Difference) string {
-	for _, d := range groups {
-		if len(d.Causes) > 0 && d.RequestCount > 1 {
-			return "causes are those of the requests examined, one of all that were decided for the same reasons"
+// UnknownCause says of a group whose causes are not known of how many requests that differ like them they are: "cause
+// not known; it is known for 3 of 157 such requests". It is empty if they are known.
+func UnknownCause(r *adminpb.Report, d *adminpb.Report_Difference) string {
+	if !d.GetCauseUnknown() {
+		return ""
+	}
+	var known, all int64
+	for _, other := range r.GetDifferences() {
+		if isLike(other, d) {
+			if all += other.GetRequestCount(); !other.GetCauseUnknown() {
+				known += other.GetRequestCount()
+			}
 		}
 	}
-	return ""
+	if known == 0 {
+		return "cause not known, or not yet"
+	}
+	return "cause not known; it is known for " + report.Number(known) + " of " + Counted(all, "such request")
+}
+
+// isLike reports whether two groups differ in their causes at most.
+func isLike(a, b *adminpb.Report_Difference) bool {
+	return a.GetKind() == b.GetKind() && a.GetMethod() == b.GetMethod() && a.GetPath() == b.GetPath() && a.GetRule() == b.GetRule() &&
+		a.GetReason() == b.GetReason() && a.GetPolicyStatus() == b.GetPolicyStatus() &&
+		a.GetExperimentStatus() == b.GetExperimentStatus() && a.GetExpectation() == b.GetExpectation() &&
+		slices.Equal(a.GetChanges(), b.GetChanges())
 }
 
 // Replayed is what was replayed in a sentence; empty if nothing was.

@@ -25,8 +25,8 @@ func TestSampledShares(t *testing.T) {
 		share, words, verdict string
 	}{
 		{
-			30, "about 10%", "about 10% of 800 requests that the live policy allows (95%: 2.1% to 27%; as sure as 30 requests)",
-			"10 of 100 requests that the live policy allows would be newly denied (about 10%; 95%: 2.1% to 27%; as sure as 30 requests)",
+			30, "about 10%", "about 10% of 800 requests that the live policy allows (95% confidence: 2.1% to 27%; as precise as 30 requests)",
+			"10 of 100 requests that the live policy allows would be newly denied (about 10%; 95% confidence: 2.1% to 27%; as precise as 30 requests)",
 		},
 		{
 			29.9, "unknown", "unknown share of 800 requests that the live policy allows",
@@ -36,7 +36,7 @@ func TestSampledShares(t *testing.T) {
 		r.EstimatedShares = []*adminpb.Report_EstimatedShare{{Kind: adminpb.Report_NEWLY_DENIED, EffectiveRequestCount: c.effective}}
 		denied := verdict.Kinds[0]
 		if share, words, why := verdict.ShareOf(r, denied), verdict.ShareInWords(r, denied), verdict.Of(r).Why; share != c.share || words != c.words || why != c.verdict {
-			t.Errorf("as sure as %v requests, it is\n%q\n%q\n%q, want\n%q\n%q\n%q", c.effective, share, words, why, c.share, c.words, c.verdict)
+			t.Errorf("as precise as %v requests, it is\n%q\n%q\n%q, want\n%q\n%q\n%q", c.effective, share, words, why, c.share, c.words, c.verdict)
 		}
 	}
 }

@@ -737,14 +737,17 @@ type Group struct {
 	FirstTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
 	LastTime  *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=last_time,json=lastTime,proto3" json:"last_time,omitempty"`
 	Examples  []*Example             `protobuf:"bytes,13,rep,name=examples,proto3" json:"examples,omitempty"`
-	Causes    []*Cause               `protobuf:"bytes,14,rep,name=causes,proto3" json:"causes,omitempty"`
+	// The expressions that made the difference in all of these requests.
+	Causes []*Cause `protobuf:"bytes,14,rep,name=causes,proto3" json:"causes,omitempty"`
 	// The expectation of the experiment that covers the requests, by its place from 1; 0 if
 	// none does.
 	Expectation int32 `protobuf:"varint,15,opt,name=expectation,proto3" json:"expectation,omitempty"`
 	// How many of the requests have no caller that is known. Only if there is an expectation.
 	UnknownCallers int64 `protobuf:"varint,16,opt,name=unknown_callers,json=unknownCallers,proto3" json:"unknown_callers,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A hash of the causes, which may have been left out; empty if they are not known.
+	Cause         []byte `protobuf:"bytes,17,opt,name=cause,proto3" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Group) Reset() {
@@ -887,6 +890,13 @@ func (x *Group) GetUnknownCallers() int64 {
 		return x.UnknownCallers
 	}
 	return 0
+}
+
+func (x *Group) GetCause() []byte {
+	if x != nil {
+		return x.Cause
+	}
+	return nil
 }
 
 // A request of a group.
@@ -1447,7 +1457,7 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\apattern\x18\x02 \x01(\tR\apattern\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x03R\x05count\x12\x18\n" +
 	"\aallowed\x18\x04 \x01(\x03R\aallowed\x12\x14\n" +
-	"\x05since\x18\x05 \x01(\x03R\x05since\"\xc8\x04\n" +
+	"\x05since\x18\x05 \x01(\x03R\x05since\"\xde\x04\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\x05R\x04kind\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x18\n" +
@@ -1466,7 +1476,8 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\bexamples\x18\r \x03(\v2\x1f.understudy.evidence.v1.ExampleR\bexamples\x125\n" +
 	"\x06causes\x18\x0e \x03(\v2\x1d.understudy.evidence.v1.CauseR\x06causes\x12 \n" +
 	"\vexpectation\x18\x0f \x01(\x05R\vexpectation\x12'\n" +
-	"\x0funknown_callers\x18\x10 \x01(\x03R\x0eunknownCallers\"\x83\x03\n" +
+	"\x0funknown_callers\x18\x10 \x01(\x03R\x0eunknownCallers\x12\x14\n" +
+	"\x05cause\x18\x11 \x01(\fR\x05cause\"\x83\x03\n" +
 	"\aExample\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1c\n" +

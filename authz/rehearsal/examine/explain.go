@@ -10,6 +10,7 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/diagnostics"
+	"understudy/authz/evidence"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/rego/explain"
 )
@@ -33,6 +34,18 @@ const (
 	explainFailed explained = "failed"
 )
 
+// result is the outcome as evidence has it.
+func (e explained) result() evidence.ExplainResult {
+	switch e {
+	case explainDone, explainNone:
+		return evidence.Found
+	case explainShed:
+		return evidence.Busy
+	default:
+		return evidence.Failed
+	}
+}
+
 func (e explained) Attributes() []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("outcome", string(e))}
 }
@@ -52,13 +65,13 @@ func (x *Examiner) makeMetric() (err error) {
 
 // Explain finds the expressions for which an experiment decides otherwise than the live
 // policy: both are evaluated once more, with a trace, at the time of the request. done is
-// called once, now or later, by any goroutine, with three causes at most; nil if they are not
-// known. It never waits. The difference is that of the live decision to the one given.
+// called once, now or later, by any goroutine, with three causes at most; none if no expression explains the
+// difference. It never waits. The difference is that of the live decision to the one given.
 //
 // Of the chain only the rule that made the difference is evaluated, and a rule of Rego
 // never asks an external service: so nothing is asked again.
-func (x *Examiner) Explain(s *Subject, difference authz.Difference, decision authz.Decision, done func([]explain.Expression)) {
-	e := &explanation{examiner: x, of: s, path: explainedPath(difference, s.Decision, decision), done: done}
+func (x *Examiner) Explain(s *Subject, difference authz.Difference, decision authz.Decision, done func(evidence.ExplainResult, []explain.Expression)) {
+	e := &explanation{examiner: x, of: s, path: evidence.ExplainedPath(difference, s.Decision, decision), done: done}
 	switch {
 	case e.path == "":
 		e.end(explainNone, nil)
@@ -73,29 +86,12 @@ func (x *Examiner) Explain(s *Subject, difference authz.Difference, decision aut
 	}
 }
 
-// explainedPath is the Rego rule that a difference is due to: that of the side which denies,
-// or the candidate's. It is empty if no rule of Rego is.
-func explainedPath(difference authz.Difference, live, candidate authz.Decision) string {
-	switch difference {
-	case authz.NewlyAllowed:
-		return live.RulePath()
-	case authz.NewlyDenied, authz.ResponseChanged:
-		return candidate.RulePath()
-	case authz.ExperimentFailed:
-		// Without a default, a rule that no body makes true is undefined.
-		if candidate.Failure == authz.FailureUndefined {
-			return candidate.RulePath()
-		}
-	}
-	return ""
-}
-
 // explanation is one that is being made.
 type explanation struct {
 	examiner *Examiner
 	of       *Subject
 	path     string
-	done     func([]explain.Expression)
+	done     func(evidence.ExplainResult, []explain.Expression)
 
 	mu sync.Mutex
 	// waiting is how many traces are to come.
@@ -159,5 +155,5 @@ func (e *explanation) finish() {
 // end counts what became of it, and says it.
 func (e *explanation) end(outcome explained, causes []explain.Expression) {
 	e.examiner.explanations.Add(context.Background(), 1, diagnostics.Option(&e.examiner.options, outcome))
-	e.done(causes)
+	e.done(outcome.result(), causes)
 }

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/evidence"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/cmd/testkit"
@@ -20,7 +21,7 @@ import (
 func (e *examined) explained(t testing.TB, s *Subject, d authz.Decision) []explain.Expression {
 	t.Helper()
 	causes := make(chan []explain.Expression, 1)
-	e.Explain(s, s.Request.Compare(s.Decision, d), d, func(e []explain.Expression) { causes <- e })
+	e.Explain(s, s.Request.Compare(s.Decision, d), d, func(_ evidence.ExplainResult, e []explain.Expression) { causes <- e })
 	return testkit.Receive(t, "the causes", causes)
 }
 

@@ -69,7 +69,7 @@ something else makes a share smaller, and no number. A share is not known, and s
 met, if more than 1% of what was to be compared was lost and not by chance, and a
 number is only if it has to be 0. Where chance chose what was compared, the upper end
 of the 95% interval has to be within the limit, of a number above 0, too; it is not
-known if it is as sure as fewer than 30 requests. What the
+known if it is as precise as fewer than 30 requests. What the
 location requires of every commit counts as well. A list that says nothing about
 newly-denied, newly-allowed, response-changed or failed is no answer once there are
 such requests, nor one that says nothing about dropped once more than 1% was not

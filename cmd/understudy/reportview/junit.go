@@ -163,6 +163,9 @@ func outputOf(r *adminpb.Report, k verdict.Kind) string {
 		for _, e := range d.Causes {
 			lines = append(lines, "  "+causeOf(e))
 		}
+		if text := verdict.UnknownCause(r, d); text != "" {
+			lines = append(lines, "  "+text)
+		}
 		if reason := reasonOf(d); reason != "" {
 			lines = append(lines, "  "+reason)
 		}

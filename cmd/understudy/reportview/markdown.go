@@ -149,24 +149,23 @@ func (m *markdown) groups(all []*adminpb.Report_Difference) {
 	m.line("|---:|---|---|---:|---|---|")
 	shown := all[:min(len(all), markdownGroups)]
 	for _, d := range shown {
-		m.line("| %s | %s | %s | %s | %s | %s |", partOf(d), verdict.NameOf(d.Kind), code(d.Method+" "+d.Path), callersOf(d), answersOf(d), withGroup(whyOf(d), groupOf(m.r, d)))
+		m.line("| %s | %s | %s | %s | %s | %s |", partOf(d), verdict.NameOf(d.Kind), code(d.Method+" "+d.Path), callersOf(d), answersOf(d), withGroup(whyOf(m.r, d), groupOf(m.r, d)))
 	}
 	m.line("")
 	if rest := restOf(all[len(shown):], m.r.OtherDifferences); rest != "" {
 		m.line("%s", prose(rest))
 		m.line("")
 	}
-	if text := verdict.CausesOf(shown); text != "" {
-		m.line("%s", prose(sentence(text)))
-		m.line("")
-	}
 }
 
 // whyOf is the cell with causes, changes and reason of a group.
-func whyOf(d *adminpb.Report_Difference) string {
+func whyOf(r *adminpb.Report, d *adminpb.Report_Difference) string {
 	var parts []string
 	for _, e := range d.Causes {
 		parts = append(parts, code(causeOf(e)))
+	}
+	if text := verdict.UnknownCause(r, d); text != "" {
+		parts = append(parts, prose(text))
 	}
 	if len(d.Changes) > 0 && d.Kind == adminpb.Report_RESPONSE_CHANGED {
 		parts = append(parts, "changes "+code(strings.Join(d.Changes, ", ")))

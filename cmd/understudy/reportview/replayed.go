@@ -36,7 +36,7 @@ func (m *markdown) replayed(text string, groups []*adminpb.Report_Difference) {
 	m.line("* replayed: %s", prose(text))
 	shown := groups[:min(len(groups), markdownGroups)]
 	for _, d := range shown {
-		m.line("  * %s %s %s %s %s", partOf(d), verdict.NameOf(d.Kind), code(d.Method+" "+d.Path), answersOf(d), whyOf(d))
+		m.line("  * %s %s %s %s %s", partOf(d), verdict.NameOf(d.Kind), code(d.Method+" "+d.Path), answersOf(d), whyOf(m.r, d))
 	}
 	if rest := restOf(groups[len(shown):], m.r.Replayed.OtherDifferences); rest != "" {
 		m.line("  * %s", prose(rest))

@@ -94,7 +94,7 @@ func varied() *adminpb.Report {
 	r.UnjudgedItemCount = proto.Int64(1373)
 	r.Differences = append([]*adminpb.Report_Difference{{
 		Kind: adminpb.Report_RESPONSE_CHANGED, Method: "GET", Path: "/api/orders", Changes: []string{"header x-plan", "metadata tenant"},
-		RequestCount: 30, EndpointRequestCount: 1200, CallerCount: 2,
+		RequestCount: 30, EndpointRequestCount: 1200, CallerCount: 2, CauseUnknown: true,
 	}, {
 		Kind: adminpb.Report_RESPONSE_CHANGED, Method: "POST", Path: "/api/refunds/*/lines", Changes: []string{"status"},
 		RequestCount: 10, EndpointRequestCount: 300, CallerCount: 4, PolicyStatus: 403, ExperimentStatus: 404, Noise: true,

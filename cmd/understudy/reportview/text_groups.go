@@ -22,9 +22,6 @@ func (p *page) groups(all []*adminpb.Report_Difference) {
 	if rest := restOf(all[len(shown):], p.r.OtherDifferences); rest != "" {
 		p.add(p.fit(rest, 0))
 	}
-	if text := verdict.CausesOf(shown); text != "" && p.d.gaps {
-		p.add(wrap(sentence(text), p.o.columns())...)
-	}
 }
 
 // leastPath is the fewest columns that a path is shown in.
@@ -117,6 +114,7 @@ func (p *page) about(d *adminpb.Report_Difference, from int) {
 		}
 		line(causeOf(e))
 	}
+	line(verdict.UnknownCause(p.r, d))
 	if changed := strings.Join(d.Changes, ", "); len(d.Changes) > 0 && answersOf(d) != terminal.Line(changed) {
 		line("changes " + terminal.Line(changed))
 	}

@@ -1,0 +1,247 @@
+package evidence
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+const (
+	// maxCauses is how many groups that are equal but for their causes are kept apart. The requests with other
+	// causes are in the group whose causes are not known.
+	maxCauses = 16
+	// maxExplained is for how many reasons the causes of such groups are known, and maxPending for how many
+	// they are looked for at a time; maxExplainedOfPair is for how many they are known in all.
+	maxExplained       = 512
+	maxPending         = 64
+	maxExplainedOfPair = 1 << 14
+	// firstExplained is how many requests are explained, of those whose reasons are not known, before it is only
+	// every time that there are twice as many.
+	firstExplained = 3
+	// causeSize is the size of a hash of causes, in bytes.
+	causeSize = 8
+)
+
+// unknownCause is that of requests whose causes were not found, or not yet. Of requests that no expression explains,
+// the hash is that of no causes.
+const unknownCause = ""
+
+// ExplainResult says what became of an attempt to find the causes of a difference.
+type ExplainResult int
+
+const (
+	// Found: the causes are known; there may be none.
+	Found ExplainResult = iota
+	// Busy: there was no time. The next request for the same reasons is another attempt.
+	Busy
+	// Failed: it may succeed later.
+	Failed
+)
+
+// Unexplained is a request whose causes should be found.
+type Unexplained struct {
+	group   groupID
+	reasons Reasons
+}
+
+// explanations are those of the requests of groups that are equal but for their causes. Requests for the same reasons
+// have the same causes, so one of them is explained.
+type explanations struct {
+	// causes :: reasons → the hash of their causes.
+	causes map[Reasons]string
+	// pending :: reasons whose causes are not known → their requests.
+	pending map[Reasons]*pendingGroup
+	// distinct are the hashes of causes for which there is a group.
+	distinct map[string]bool
+	// unreasoned is how many requests there were whose reasons are not known.
+	unreasoned int64
+}
+
+// pendingGroup are requests for the same reasons whose causes are not known.
+type pendingGroup struct {
+	group
+	// underWay says that somebody looks for the causes, and failed that they were not found.
+	underWay, failed bool
+}
+
+func newExplanations() *explanations {
+	return &explanations{causes: make(map[Reasons]string), pending: make(map[Reasons]*pendingGroup), distinct: make(map[string]bool)}
+}
+
+// countDiffering counts a request that is decided differently, and reports whether its causes should be found.
+func (p *pair) countDiffering(c Comparison, by caller, at int64) (ask Unexplained, explain bool) {
+	id := p.boundReason(c.group())
+	if !c.Outcome.explainable {
+		id.cause = hashOf(nil)
+		p.groupOf(id).request(c, by, at)
+		return ask, false
+	}
+	known := p.explanationsOf(id)
+	reasons := known.reasonsOf(c)
+	cause, found := known.causes[reasons]
+	waiting := known.pending[reasons]
+	if waiting == nil && !found && reasons != (Reasons{}) && p.mayExplain(known) {
+		waiting = &pendingGroup{}
+		known.pending[reasons] = waiting
+	}
+	if waiting == nil {
+		id.cause = cause
+		p.groupOf(id).request(c, by, at)
+		return ask, false
+	}
+	waiting.request(c, by, at)
+	return Unexplained{id, reasons}, waiting.ask()
+}
+
+// reasonsOf returns those of a comparison. Where they are not known, a request of the sample has some of its own, and
+// another one has none.
+func (e *explanations) reasonsOf(c Comparison) Reasons {
+	if c.Reasons != (Reasons{}) {
+		return c.Reasons
+	}
+	e.unreasoned++
+	if n := e.unreasoned; n > firstExplained && n&(n-1) != 0 {
+		return Reasons{}
+	}
+	return Reasons{3: uint64(e.unreasoned)}
+}
+
+// mayExplain reports whether there is room to look for the causes of other reasons.
+func (p *pair) mayExplain(known *explanations) bool {
+	return len(known.pending) < maxPending && len(known.causes) < maxExplained && p.explained < maxExplainedOfPair
+}
+
+// ask reports whether the causes should be looked for now, which is then under way.
+func (g *pendingGroup) ask() bool {
+	if g.underWay || g.failed && !g.hasDoubled() {
+		return false
+	}
+	g.underWay = true
+	return true
+}
+
+// explanationsOf returns those of the groups that are equal to one but for the cause.
+func (p *pair) explanationsOf(id groupID) *explanations {
+	known := p.explanations[id]
+	if known == nil {
+		if len(p.explanations) >= slack*maxGroups {
+			p.endExplanations()
+		}
+		known = newExplanations()
+		p.explanations[id] = known
+	}
+	return known
+}
+
+// explain notes what became of an attempt to find causes. Requests that waited for them are in their group from now on.
+func (p *pair) explain(of Unexplained, result ExplainResult, causes []*evidencepb.Cause) {
+	known := p.explanations[of.group]
+	if known == nil {
+		return // the groups were bounded meanwhile
+	}
+	waiting := known.pending[of.reasons]
+	switch {
+	case result == Found:
+		p.noteCauses(of, known, causes)
+	case waiting == nil:
+	case isReasons(of.reasons):
+		waiting.underWay, waiting.failed = false, result == Failed
+	default:
+		delete(known.pending, of.reasons) // there is no other attempt
+		p.addGroup(of.group, &waiting.group)
+	}
+}
+
+// noteCauses notes the causes of a request, and of all others that wait for the same ones.
+func (p *pair) noteCauses(of Unexplained, known *explanations, causes []*evidencepb.Cause) {
+	cause := hashOf(causes)
+	if !known.distinct[cause] && len(known.distinct) >= maxCauses {
+		cause = unknownCause
+	}
+	known.distinct[cause] = true
+	if isReasons(of.reasons) && len(known.causes) < maxExplained {
+		known.causes[of.reasons] = cause
+		p.explained++
+	}
+	waiting := known.pending[of.reasons]
+	if waiting == nil {
+		return
+	}
+	delete(known.pending, of.reasons)
+	if cause != unknownCause {
+		waiting.causes = clipCauses(causes)
+	}
+	id := of.group
+	id.cause = cause
+	p.groupOf(id).add(&waiting.group)
+}
+
+// isReasons reports whether these are reasons, and not those of one request that has none.
+func isReasons(r Reasons) bool { return r[0] != 0 || r[1] != 0 || r[2] != 0 }
+
+// endExplanations forgets all explanations: requests whose causes are looked for have unknown ones.
+func (p *pair) endExplanations() {
+	for id := range p.explanations {
+		p.endExplanationsOf(id)
+	}
+}
+
+// endExplanationsOf forgets the explanations of some groups.
+func (p *pair) endExplanationsOf(id groupID) {
+	known := p.explanations[id]
+	delete(p.explanations, id)
+	p.explained -= len(known.causes)
+	p.release(id, known)
+}
+
+// release counts requests whose causes are looked for among those of unknown causes.
+func (p *pair) release(id groupID, known *explanations) {
+	for _, waiting := range known.pending {
+		p.addGroup(id, &waiting.group)
+	}
+	clear(known.pending)
+}
+
+// allGroups returns the groups by their ID, with the requests whose causes are looked for among those of unknown
+// causes.
+func (p *pair) allGroups() map[groupID]*group {
+	out := maps.Clone(p.groups)
+	for id, known := range p.explanations {
+		if len(known.pending) == 0 {
+			continue
+		}
+		sum := &group{}
+		if g := out[id]; g != nil {
+			sum.add(g)
+		}
+		for _, waiting := range known.pending {
+			sum.add(&waiting.group)
+		}
+		out[id] = sum
+	}
+	return out
+}
+
+// hashOf returns the hash of causes.
+func hashOf(causes []*evidencepb.Cause) string {
+	h := sha256.New()
+	for _, c := range causes {
+		for _, text := range []string{c.GetFile(), c.GetText()} {
+			h.Write(binary.AppendUvarint(nil, uint64(len(text))))
+			h.Write([]byte(text))
+		}
+		h.Write(binary.AppendVarint(nil, int64(c.GetLine())))
+	}
+	return string(h.Sum(nil)[:causeSize])
+}
+
+// clipCauses returns causes as evidence has them.
+func clipCauses(causes []*evidencepb.Cause) (out []*evidencepb.Cause) {
+	for _, c := range causes {
+		out = append(out, &evidencepb.Cause{File: clip(c.GetFile(), maxFile), Line: c.GetLine(), Text: clip(c.GetText(), maxCause)})
+	}
+	return slices.Clip(out)
+}
