@@ -33,11 +33,11 @@ const unknownCause = ""
 type ExplainResult int
 
 const (
-	// Found: the causes are known; there may be none.
+	// Found says that the causes are known; there may be none.
 	Found ExplainResult = iota
-	// Busy: there was no time. The next request for the same reasons is another attempt.
+	// Busy says that there was no time. The next request for the same reasons is another attempt.
 	Busy
-	// Failed: it may succeed later.
+	// Failed says that they were not found. Another attempt may find them.
 	Failed
 )
 
