@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -115,58 +114,9 @@ func (r *Request) inputFor(reading *ReadBudget, required []string) (rego.Input, 
 
 // Sent is what a front has made a request of. It is safe for concurrent use.
 type Sent interface {
-	// Reread returns a function that makes the request again, without ID, Time and Span. The
-	// function holds the bytes that were sent, in memory of their own, and nothing else of the
-	// request: neither the context of its call nor what was made of it.
-	Reread() func() (*Request, error)
-	// BodySize is the size of the body as it was sent, in bytes.
-	BodySize() int
 	// CheckRequest is the CheckRequest that was sent, as its bytes, of which another reader makes
 	// the same request; empty if it was none. A large body may be left out for who does not read it.
 	CheckRequest(body bool) string
-}
-
-// Kept is what it takes to decide a request once more, later and by another policy: at its
-// own time, under its own ID, and with the replies of external services that it had. It is
-// immutable.
-type Kept struct {
-	id      string
-	time    time.Time
-	reread  func() (*Request, error)
-	replies map[callKey]ServiceReply
-	// size is about the memory that it holds, in bytes.
-	size int
-}
-
-// Keep returns what is to be kept of a request that was decided. It reports false if the
-// request cannot be made again.
-func (r *Request) Keep() (Kept, bool) {
-	if r.Sent == nil {
-		return Kept{}, false
-	}
-	k := Kept{id: r.ID, time: r.Time, reread: r.Sent.Reread(), replies: r.replies.all()}
-	k.size = r.Size + len(k.id)
-	for _, reply := range k.replies {
-		k.size += bytesPerReply + len(reply.Message)
-	}
-	return k, true
-}
-
-// bytesPerReply is about what a reply of an external service takes next to its message.
-const bytesPerReply = 128
-
-// Size is about the memory that it holds, in bytes.
-func (k Kept) Size() int { return k.size }
-
-// Request makes the request again. The error is that of a front that could not.
-func (k Kept) Request() (*Request, error) {
-	r, err := k.reread()
-	if err != nil {
-		return nil, err
-	}
-	r.ID, r.Time = k.id, k.time
-	r.replies.known = maps.Clone(k.replies)
-	return r, nil
 }
 
 // BadRequest is the error of a request that cannot become an input document: its

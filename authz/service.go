@@ -3,7 +3,6 @@ package authz
 import (
 	"context"
 	"crypto/sha256"
-	"maps"
 	"net/url"
 	"sync"
 
@@ -102,13 +101,6 @@ func (r *replies) keep(key callKey, reply ServiceReply) {
 		r.known = make(map[callKey]ServiceReply)
 	}
 	r.known[key] = reply
-}
-
-// all returns a copy of the replies; nil if there are none.
-func (r *replies) all() map[callKey]ServiceReply {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.known)
 }
 
 // AskForExperiment returns the reply of an external service to a rule of an experiment: the

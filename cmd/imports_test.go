@@ -136,7 +136,7 @@ var graph = map[string][]string{
 	"authz/extservice":                         {"authz/diagnostics"},
 	"authz/rehearsal": {
 		"admin/v1", "authz", "authz/background", "authz/diagnostics", "authz/evidence", "authz/evidence/v1", "authz/rehearsal/examine",
-		"authz/rehearsal/decisionrequest", "authz/rehearsal/recent", "authz/rehearsal/supervisor", "authz/rehearsal/wire",
+		"authz/rehearsal/decisionrequest", "authz/rehearsal/supervisor", "authz/rehearsal/wire",
 		"rego/explain", // what the rehearsal process saw
 	},
 	"authz/rehearsal/examine": {
@@ -152,13 +152,12 @@ var graph = map[string][]string{
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
 	"authz/sidecar": { // where the rooms of the data plane meet
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/evidence", "authz/evidence/publisher", "authz/extservice",
-		"authz/rehearsal", "authz/rehearsal/decisionrequest", "authz/rehearsal/recent", "authz/rehearsal/supervisor", "authz/rehearsal/verify",
+		"authz/rehearsal", "authz/rehearsal/decisionrequest", "authz/rehearsal/supervisor", "authz/rehearsal/verify",
 		"rego",             // to hold an evaluation that lasts long
 		"authz/sidecar/v1", // the snapshot file
 	},
 	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/background", "authz/cache", "authz/extauthz/body", "authz/extauthz/input", "authz/rehearsal/sandbox", "authz/rehearsal/wire", "rego", "rego/change", "rego/explain", "rego/regotest"}, // it reads the bytes of Envoy's requests; the parent never imports it
 	"authz/rehearsal/process":                   {},
-	"authz/rehearsal/recent":                    {"authz"}, // what is kept has credentials in it: it goes nowhere
 	"authz/rehearsal/sandbox":                   {},
 	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/background", "authz/rehearsal/process", "authz/rehearsal/wire", "rego/change", "rego/explain", "rego/regotest"},
 	"authz/rehearsal/rehearsaltest":             {"admin/v1", "authz", "rego"},                                                                          // for tests

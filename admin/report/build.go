@@ -83,7 +83,6 @@ func Build(in Input) *adminpb.Report {
 	if n := present.GetNoise(); n != nil {
 		r.Noise = &adminpb.Report_Noise{SampledCount: n.GetSampled(), DifferedCount: n.GetDiffered()}
 	}
-	r.Replayed = replayed(evidence, in.PolicyEtag)
 	return r
 }
 

@@ -170,21 +170,16 @@ type known struct {
 	Noise    string
 	Bounds   []string
 	NotKnown []string
-	Replayed string
-	Earlier  []group
 	AllPairs string
 }
 
 // knownOf is that of a report.
 func knownOf(r *adminpb.Report) known {
 	k := known{
-		Labels: verdict.Labels(r), Noise: verdict.Noise(r), Bounds: verdict.Bounds(r), NotKnown: verdict.NotKnown(r), Replayed: verdict.Replayed(r),
+		Labels: verdict.Labels(r), Noise: verdict.Noise(r), Bounds: verdict.Bounds(r), NotKnown: verdict.NotKnown(r),
 	}
 	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
 		k.AllPairs = verdict.Summary(report.WithCounts(all))
-	}
-	for _, d := range verdict.Groups(&adminpb.Report{Differences: r.GetReplayed().GetDifferences()}) {
-		k.Earlier = append(k.Earlier, newGroup(r, d))
 	}
 	return k
 }

@@ -496,7 +496,7 @@ func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_RequirementResult_Source.Descriptor instead.
 func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 17, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 16, 0}
 }
 
 // Whether an acceptance holds.
@@ -1234,10 +1234,6 @@ type Report struct {
 	Requirements []*Report_RequirementResult `protobuf:"bytes,29,rep,name=requirements,proto3" json:"requirements,omitempty"`
 	// Output only. Whether all of `requirements` are met; true if there are none.
 	RequirementsMet bool `protobuf:"varint,30,opt,name=requirements_met,json=requirementsMet,proto3" json:"requirements_met,omitempty"`
-	// Output only. What came of requests from before the experiment became ACTIVE,
-	// with the present pair. They are not counted anywhere else, and satisfy no
-	// requirement. Absent if there were none.
-	Replayed *Report_ReplayedReport `protobuf:"bytes,33,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	// Output only. The number of requests that are still to be examined for `items`; of
 	// those of which both policies read the same, only one is. As long as there are
 	// some, an item that was not seen may have been.
@@ -1558,13 +1554,6 @@ func (x *Report) GetRequirementsMet() bool {
 		return x.RequirementsMet
 	}
 	return false
-}
-
-func (x *Report) GetReplayed() *Report_ReplayedReport {
-	if x != nil {
-		return x.Replayed
-	}
-	return nil
 }
 
 func (x *Report) GetPendingRequestCount() int64 {
@@ -8536,100 +8525,6 @@ func (x *Report_Noise) GetDifferedCount() int64 {
 	return 0
 }
 
-// What came of requests that sidecars had kept in memory and replayed when the
-// experiment became ACTIVE. They are no part of any other count.
-type Report_ReplayedReport struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. How many requests were replayed, by what came out.
-	Counts *Report_ReportCounts `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
-	// Output only. The differences, at most 50, in the order of those of the
-	// report.
-	Differences []*Report_Difference `protobuf:"bytes,2,rep,name=differences,proto3" json:"differences,omitempty"`
-	// Output only. The requests of differences that are not in `differences`,
-	// because there are too many.
-	OtherDifferences []*Report_KindCount `protobuf:"bytes,3,rep,name=other_differences,json=otherDifferences,proto3" json:"other_differences,omitempty"`
-	// Output only. Why requests that were kept were not compared.
-	Drops []*Report_Drop `protobuf:"bytes,4,rep,name=drops,proto3" json:"drops,omitempty"`
-	// Output only. When the oldest of the requests was decided.
-	FirstTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
-	// Output only. When the newest of the requests was decided.
-	LastTime      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_time,json=lastTime,proto3" json:"last_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Report_ReplayedReport) Reset() {
-	*x = Report_ReplayedReport{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[88]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Report_ReplayedReport) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Report_ReplayedReport) ProtoMessage() {}
-
-func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[88]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Report_ReplayedReport.ProtoReflect.Descriptor instead.
-func (*Report_ReplayedReport) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 16}
-}
-
-func (x *Report_ReplayedReport) GetCounts() *Report_ReportCounts {
-	if x != nil {
-		return x.Counts
-	}
-	return nil
-}
-
-func (x *Report_ReplayedReport) GetDifferences() []*Report_Difference {
-	if x != nil {
-		return x.Differences
-	}
-	return nil
-}
-
-func (x *Report_ReplayedReport) GetOtherDifferences() []*Report_KindCount {
-	if x != nil {
-		return x.OtherDifferences
-	}
-	return nil
-}
-
-func (x *Report_ReplayedReport) GetDrops() []*Report_Drop {
-	if x != nil {
-		return x.Drops
-	}
-	return nil
-}
-
-func (x *Report_ReplayedReport) GetFirstTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.FirstTime
-	}
-	return nil
-}
-
-func (x *Report_ReplayedReport) GetLastTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.LastTime
-	}
-	return nil
-}
-
 // A requirement, and what there is.
 type Report_RequirementResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -8656,7 +8551,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[89]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8668,7 +8563,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[89]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8681,7 +8576,7 @@ func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_RequirementResult.ProtoReflect.Descriptor instead.
 func (*Report_RequirementResult) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 17}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 16}
 }
 
 func (x *Report_RequirementResult) GetRequirement() string {
@@ -8751,7 +8646,7 @@ type PolicyRevision_Activation struct {
 
 func (x *PolicyRevision_Activation) Reset() {
 	*x = PolicyRevision_Activation{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[91]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8763,7 +8658,7 @@ func (x *PolicyRevision_Activation) String() string {
 func (*PolicyRevision_Activation) ProtoMessage() {}
 
 func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[91]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8888,7 +8783,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tB\x03\xe0A\x02R\x06reason\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xecP\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe8L\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -8922,8 +8817,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x05noise\x18\x1b \x01(\v2!.understudy.admin.v1.Report.NoiseB\x03\xe0A\x03R\x05noise\x12I\n" +
 	"\x10publish_interval\x18\x1c \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x0fpublishInterval\x12V\n" +
 	"\frequirements\x18\x1d \x03(\v2-.understudy.admin.v1.Report.RequirementResultB\x03\xe0A\x03R\frequirements\x12.\n" +
-	"\x10requirements_met\x18\x1e \x01(\bB\x03\xe0A\x03R\x0frequirementsMet\x12K\n" +
-	"\breplayed\x18! \x01(\v2*.understudy.admin.v1.Report.ReplayedReportB\x03\xe0A\x03R\breplayed\x127\n" +
+	"\x10requirements_met\x18\x1e \x01(\bB\x03\xe0A\x03R\x0frequirementsMet\x127\n" +
 	"\x15pending_request_count\x18\" \x01(\x03B\x03\xe0A\x03R\x13pendingRequestCount\x12=\n" +
 	"\x18unexamined_request_count\x18# \x01(\x03B\x03\xe0A\x03R\x16unexaminedRequestCount\x12R\n" +
 	"\rpolicy_allows\x18$ \x01(\v2(.understudy.admin.v1.Report.ResultCountsB\x03\xe0A\x03R\fpolicyAllows\x12R\n" +
@@ -9136,15 +9030,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"OVERRIDDEN\x10\x02\x1a]\n" +
 	"\x05Noise\x12(\n" +
 	"\rsampled_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\fsampledCount\x12*\n" +
-	"\x0ediffered_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\rdifferedCount\x1a\xba\x03\n" +
-	"\x0eReplayedReport\x12E\n" +
-	"\x06counts\x18\x01 \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\x06counts\x12M\n" +
-	"\vdifferences\x18\x02 \x03(\v2&.understudy.admin.v1.Report.DifferenceB\x03\xe0A\x03R\vdifferences\x12W\n" +
-	"\x11other_differences\x18\x03 \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x10otherDifferences\x12;\n" +
-	"\x05drops\x18\x04 \x03(\v2 .understudy.admin.v1.Report.DropB\x03\xe0A\x03R\x05drops\x12>\n" +
-	"\n" +
-	"first_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tfirstTime\x12<\n" +
-	"\tlast_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\blastTime\x1a\xb7\x02\n" +
+	"\x0ediffered_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\rdifferedCount\x1a\xb7\x02\n" +
 	"\x11RequirementResult\x12%\n" +
 	"\vrequirement\x18\x01 \x01(\tB\x03\xe0A\x03R\vrequirement\x12\x17\n" +
 	"\x04have\x18\x02 \x01(\tB\x03\xe0A\x03R\x04have\x12\x17\n" +
@@ -9166,7 +9052,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\vLIVE_FAILED\x10\x05:\x8c\x01\xeaA\x88\x01\n" +
 	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06reportB\x16\n" +
 	"\x14_unjudged_item_countB\x13\n" +
-	"\x11_taken_back_countJ\x04\b\x19\x10\x1aJ\x04\b\x1a\x10\x1bJ\x04\b\x1f\x10 J\x04\b \x10!J\x04\b3\x104R\rchanged_rulesR\x15changed_rule_coverageR\fchanged_dataR\x18other_changed_rule_countR\x10changed_coverage\"\x9c\t\n" +
+	"\x11_taken_back_countJ\x04\b!\x10\"J\x04\b\x19\x10\x1aJ\x04\b\x1a\x10\x1bJ\x04\b\x1f\x10 J\x04\b \x10!J\x04\b3\x104R\rchanged_rulesR\x15changed_rule_coverageR\fchanged_dataR\x18other_changed_rule_countR\x10changed_coverage\"\x9c\t\n" +
 	"\n" +
 	"Acceptance\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
@@ -9723,7 +9609,7 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(PolicyView)(0),                              // 0: understudy.admin.v1.PolicyView
 	(Report_Kind)(0),                             // 1: understudy.admin.v1.Report.Kind
@@ -9824,244 +9710,236 @@ var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(*Report_Item)(nil),                          // 96: understudy.admin.v1.Report.Item
 	(*Report_TakenBackChange)(nil),               // 97: understudy.admin.v1.Report.TakenBackChange
 	(*Report_Noise)(nil),                         // 98: understudy.admin.v1.Report.Noise
-	(*Report_ReplayedReport)(nil),                // 99: understudy.admin.v1.Report.ReplayedReport
-	(*Report_RequirementResult)(nil),             // 100: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 101: understudy.admin.v1.Report.Example.LabelsEntry
-	(*PolicyRevision_Activation)(nil),            // 102: understudy.admin.v1.PolicyRevision.Activation
-	nil,                                          // 103: understudy.admin.v1.Dataset.AnnotationsEntry
-	(*structpb.Struct)(nil),                      // 104: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 105: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 106: google.protobuf.Duration
-	(*status.Status)(nil),                        // 107: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 108: google.protobuf.FieldMask
-	(*httpbody.HttpBody)(nil),                    // 109: google.api.HttpBody
-	(*structpb.ListValue)(nil),                   // 110: google.protobuf.ListValue
-	(*longrunningpb.Operation)(nil),              // 111: google.longrunning.Operation
-	(*emptypb.Empty)(nil),                        // 112: google.protobuf.Empty
+	(*Report_RequirementResult)(nil),             // 99: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 100: understudy.admin.v1.Report.Example.LabelsEntry
+	(*PolicyRevision_Activation)(nil),            // 101: understudy.admin.v1.PolicyRevision.Activation
+	nil,                                          // 102: understudy.admin.v1.Dataset.AnnotationsEntry
+	(*structpb.Struct)(nil),                      // 103: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 104: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 105: google.protobuf.Duration
+	(*status.Status)(nil),                        // 106: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 107: google.protobuf.FieldMask
+	(*httpbody.HttpBody)(nil),                    // 108: google.api.HttpBody
+	(*structpb.ListValue)(nil),                   // 109: google.protobuf.ListValue
+	(*longrunningpb.Operation)(nil),              // 110: google.longrunning.Operation
+	(*emptypb.Empty)(nil),                        // 111: google.protobuf.Empty
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
 	53,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
 	79,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	104, // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	103, // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
 	80,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	105, // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	105, // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	105, // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	105, // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	104, // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	104, // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	104, // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	104, // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
 	11,  // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
 	58,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
 	81,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	105, // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	105, // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	104, // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	104, // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
 	13,  // 13: understudy.admin.v1.PolicyExperiment.expects:type_name -> understudy.admin.v1.Expectation
 	1,   // 14: understudy.admin.v1.Expectation.kind:type_name -> understudy.admin.v1.Report.Kind
 	82,  // 15: understudy.admin.v1.Expectation.labels:type_name -> understudy.admin.v1.Expectation.LabelsEntry
-	105, // 16: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	105, // 17: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	104, // 16: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	104, // 17: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
 	89,  // 18: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	106, // 19: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	105, // 19: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
 	84,  // 20: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	106, // 21: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	105, // 21: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
 	91,  // 22: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
 	92,  // 23: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
 	93,  // 24: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
 	94,  // 25: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
 	98,  // 26: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	106, // 27: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	100, // 28: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	99,  // 29: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
-	83,  // 30: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
-	83,  // 31: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
-	84,  // 32: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	84,  // 33: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	92,  // 34: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
-	85,  // 35: understudy.admin.v1.Report.estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
-	85,  // 36: understudy.admin.v1.Report.all_pairs_estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
-	15,  // 37: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
-	96,  // 38: understudy.admin.v1.Report.items:type_name -> understudy.admin.v1.Report.Item
-	86,  // 39: understudy.admin.v1.Report.bounds:type_name -> understudy.admin.v1.Report.Bound
-	86,  // 40: understudy.admin.v1.Report.all_pairs_bounds:type_name -> understudy.admin.v1.Report.Bound
-	97,  // 41: understudy.admin.v1.Report.taken_back_changes:type_name -> understudy.admin.v1.Report.TakenBackChange
-	102, // 42: understudy.admin.v1.Report.policy_activation:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	90,  // 43: understudy.admin.v1.Report.expectations:type_name -> understudy.admin.v1.Report.ExpectationSummary
-	92,  // 44: understudy.admin.v1.Report.expected_differences:type_name -> understudy.admin.v1.Report.KindCount
-	89,  // 45: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
-	96,  // 46: understudy.admin.v1.Acceptance.item:type_name -> understudy.admin.v1.Report.Item
-	105, // 47: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
-	8,   // 48: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
-	11,  // 49: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	105, // 50: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	102, // 51: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	14,  // 52: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
-	105, // 53: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	57,  // 54: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	105, // 55: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	105, // 56: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	107, // 57: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	0,   // 58: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
-	11,  // 59: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	11,  // 60: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	11,  // 61: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	108, // 62: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	28,  // 63: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
-	11,  // 64: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	0,   // 65: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	12,  // 66: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	12,  // 67: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	12,  // 68: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	108, // 69: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	57,  // 70: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	57,  // 71: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	15,  // 72: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
-	15,  // 73: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
-	0,   // 74: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	16,  // 75: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	17,  // 76: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	108, // 77: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	18,  // 78: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	54,  // 79: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	55,  // 80: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	56,  // 81: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	106, // 82: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	106, // 83: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	9,   // 84: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	10,  // 85: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	105, // 86: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	105, // 87: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	105, // 88: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	105, // 89: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	59,  // 90: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	59,  // 91: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	59,  // 92: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	14,  // 93: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	103, // 94: understudy.admin.v1.Dataset.annotations:type_name -> understudy.admin.v1.Dataset.AnnotationsEntry
-	105, // 95: understudy.admin.v1.Dataset.version_create_time:type_name -> google.protobuf.Timestamp
-	105, // 96: understudy.admin.v1.Dataset.create_time:type_name -> google.protobuf.Timestamp
-	105, // 97: understudy.admin.v1.Dataset.update_time:type_name -> google.protobuf.Timestamp
-	105, // 98: understudy.admin.v1.Dataset.delete_time:type_name -> google.protobuf.Timestamp
-	105, // 99: understudy.admin.v1.Dataset.purge_time:type_name -> google.protobuf.Timestamp
-	105, // 100: understudy.admin.v1.DatasetVersion.create_time:type_name -> google.protobuf.Timestamp
-	63,  // 101: understudy.admin.v1.ListDatasetsResponse.datasets:type_name -> understudy.admin.v1.Dataset
-	63,  // 102: understudy.admin.v1.CreateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
-	63,  // 103: understudy.admin.v1.UpdateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
-	108, // 104: understudy.admin.v1.UpdateDatasetRequest.update_mask:type_name -> google.protobuf.FieldMask
-	109, // 105: understudy.admin.v1.UploadDatasetRequest.content:type_name -> google.api.HttpBody
-	110, // 106: understudy.admin.v1.PatchDatasetRequest.patch:type_name -> google.protobuf.ListValue
-	64,  // 107: understudy.admin.v1.ListDatasetVersionsResponse.dataset_versions:type_name -> understudy.admin.v1.DatasetVersion
-	83,  // 108: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
-	83,  // 109: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
-	1,   // 110: understudy.admin.v1.Report.EstimatedShare.kind:type_name -> understudy.admin.v1.Report.Kind
-	1,   // 111: understudy.admin.v1.Report.Bound.kind:type_name -> understudy.admin.v1.Report.Kind
-	2,   // 112: understudy.admin.v1.Report.Bound.unit:type_name -> understudy.admin.v1.Report.Bound.Unit
-	101, // 113: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	105, // 114: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	1,   // 115: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	88,  // 116: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	105, // 117: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	105, // 118: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	87,  // 119: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	13,  // 120: understudy.admin.v1.Report.ExpectationSummary.expectation:type_name -> understudy.admin.v1.Expectation
-	1,   // 121: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	105, // 122: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	84,  // 123: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	1,   // 124: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	95,  // 125: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	3,   // 126: understudy.admin.v1.Report.Item.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
-	4,   // 127: understudy.admin.v1.Report.Item.side:type_name -> understudy.admin.v1.Report.Item.Side
-	5,   // 128: understudy.admin.v1.Report.Item.state:type_name -> understudy.admin.v1.Report.Item.State
-	6,   // 129: understudy.admin.v1.Report.TakenBackChange.state:type_name -> understudy.admin.v1.Report.TakenBackChange.State
-	3,   // 130: understudy.admin.v1.Report.TakenBackChange.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
-	84,  // 131: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	89,  // 132: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
-	92,  // 133: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	91,  // 134: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
-	105, // 135: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
-	105, // 136: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
-	7,   // 137: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	105, // 138: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
-	19,  // 139: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	20,  // 140: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	22,  // 141: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	23,  // 142: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	24,  // 143: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	25,  // 144: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	26,  // 145: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	27,  // 146: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	30,  // 147: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	31,  // 148: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	33,  // 149: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	34,  // 150: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	35,  // 151: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	36,  // 152: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	37,  // 153: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	38,  // 154: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	39,  // 155: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	40,  // 156: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
-	41,  // 157: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
-	43,  // 158: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
-	44,  // 159: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
-	45,  // 160: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	46,  // 161: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	48,  // 162: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	49,  // 163: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	50,  // 164: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	51,  // 165: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	65,  // 166: understudy.admin.v1.Datasets.GetDataset:input_type -> understudy.admin.v1.GetDatasetRequest
-	66,  // 167: understudy.admin.v1.Datasets.ListDatasets:input_type -> understudy.admin.v1.ListDatasetsRequest
-	68,  // 168: understudy.admin.v1.Datasets.CreateDataset:input_type -> understudy.admin.v1.CreateDatasetRequest
-	69,  // 169: understudy.admin.v1.Datasets.UpdateDataset:input_type -> understudy.admin.v1.UpdateDatasetRequest
-	70,  // 170: understudy.admin.v1.Datasets.DeleteDataset:input_type -> understudy.admin.v1.DeleteDatasetRequest
-	71,  // 171: understudy.admin.v1.Datasets.UndeleteDataset:input_type -> understudy.admin.v1.UndeleteDatasetRequest
-	72,  // 172: understudy.admin.v1.Datasets.UploadDataset:input_type -> understudy.admin.v1.UploadDatasetRequest
-	73,  // 173: understudy.admin.v1.Datasets.PatchDataset:input_type -> understudy.admin.v1.PatchDatasetRequest
-	74,  // 174: understudy.admin.v1.Datasets.DownloadDataset:input_type -> understudy.admin.v1.DownloadDatasetRequest
-	75,  // 175: understudy.admin.v1.Datasets.RollbackDataset:input_type -> understudy.admin.v1.RollbackDatasetRequest
-	76,  // 176: understudy.admin.v1.Datasets.GetDatasetVersion:input_type -> understudy.admin.v1.GetDatasetVersionRequest
-	77,  // 177: understudy.admin.v1.Datasets.ListDatasetVersions:input_type -> understudy.admin.v1.ListDatasetVersionsRequest
-	11,  // 178: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	21,  // 179: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	111, // 180: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	111, // 181: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	111, // 182: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	111, // 183: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	111, // 184: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	111, // 185: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	12,  // 186: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	32,  // 187: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	111, // 188: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	111, // 189: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	111, // 190: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	111, // 191: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	111, // 192: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	111, // 193: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	14,  // 194: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	15,  // 195: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
-	42,  // 196: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
-	15,  // 197: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
-	112, // 198: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
-	16,  // 199: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	47,  // 200: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	17,  // 201: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	17,  // 202: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	18,  // 203: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	52,  // 204: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	63,  // 205: understudy.admin.v1.Datasets.GetDataset:output_type -> understudy.admin.v1.Dataset
-	67,  // 206: understudy.admin.v1.Datasets.ListDatasets:output_type -> understudy.admin.v1.ListDatasetsResponse
-	111, // 207: understudy.admin.v1.Datasets.CreateDataset:output_type -> google.longrunning.Operation
-	111, // 208: understudy.admin.v1.Datasets.UpdateDataset:output_type -> google.longrunning.Operation
-	111, // 209: understudy.admin.v1.Datasets.DeleteDataset:output_type -> google.longrunning.Operation
-	111, // 210: understudy.admin.v1.Datasets.UndeleteDataset:output_type -> google.longrunning.Operation
-	111, // 211: understudy.admin.v1.Datasets.UploadDataset:output_type -> google.longrunning.Operation
-	111, // 212: understudy.admin.v1.Datasets.PatchDataset:output_type -> google.longrunning.Operation
-	109, // 213: understudy.admin.v1.Datasets.DownloadDataset:output_type -> google.api.HttpBody
-	111, // 214: understudy.admin.v1.Datasets.RollbackDataset:output_type -> google.longrunning.Operation
-	64,  // 215: understudy.admin.v1.Datasets.GetDatasetVersion:output_type -> understudy.admin.v1.DatasetVersion
-	78,  // 216: understudy.admin.v1.Datasets.ListDatasetVersions:output_type -> understudy.admin.v1.ListDatasetVersionsResponse
-	178, // [178:217] is the sub-list for method output_type
-	139, // [139:178] is the sub-list for method input_type
-	139, // [139:139] is the sub-list for extension type_name
-	139, // [139:139] is the sub-list for extension extendee
-	0,   // [0:139] is the sub-list for field type_name
+	105, // 27: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	99,  // 28: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	83,  // 29: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
+	83,  // 30: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
+	84,  // 31: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	84,  // 32: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	92,  // 33: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
+	85,  // 34: understudy.admin.v1.Report.estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
+	85,  // 35: understudy.admin.v1.Report.all_pairs_estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
+	15,  // 36: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
+	96,  // 37: understudy.admin.v1.Report.items:type_name -> understudy.admin.v1.Report.Item
+	86,  // 38: understudy.admin.v1.Report.bounds:type_name -> understudy.admin.v1.Report.Bound
+	86,  // 39: understudy.admin.v1.Report.all_pairs_bounds:type_name -> understudy.admin.v1.Report.Bound
+	97,  // 40: understudy.admin.v1.Report.taken_back_changes:type_name -> understudy.admin.v1.Report.TakenBackChange
+	101, // 41: understudy.admin.v1.Report.policy_activation:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	90,  // 42: understudy.admin.v1.Report.expectations:type_name -> understudy.admin.v1.Report.ExpectationSummary
+	92,  // 43: understudy.admin.v1.Report.expected_differences:type_name -> understudy.admin.v1.Report.KindCount
+	89,  // 44: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
+	96,  // 45: understudy.admin.v1.Acceptance.item:type_name -> understudy.admin.v1.Report.Item
+	104, // 46: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
+	8,   // 47: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
+	11,  // 48: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	104, // 49: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	101, // 50: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	14,  // 51: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
+	104, // 52: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	57,  // 53: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	104, // 54: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	104, // 55: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	106, // 56: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	0,   // 57: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
+	11,  // 58: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	11,  // 59: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	11,  // 60: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	107, // 61: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	28,  // 62: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
+	11,  // 63: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	0,   // 64: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	12,  // 65: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	12,  // 66: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	12,  // 67: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	107, // 68: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	57,  // 69: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	57,  // 70: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	15,  // 71: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
+	15,  // 72: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
+	0,   // 73: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	16,  // 74: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	17,  // 75: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	107, // 76: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	18,  // 77: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	54,  // 78: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	55,  // 79: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	56,  // 80: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	105, // 81: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	105, // 82: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	9,   // 83: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	10,  // 84: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	104, // 85: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	104, // 86: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	104, // 87: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	104, // 88: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	59,  // 89: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	59,  // 90: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	59,  // 91: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	14,  // 92: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	102, // 93: understudy.admin.v1.Dataset.annotations:type_name -> understudy.admin.v1.Dataset.AnnotationsEntry
+	104, // 94: understudy.admin.v1.Dataset.version_create_time:type_name -> google.protobuf.Timestamp
+	104, // 95: understudy.admin.v1.Dataset.create_time:type_name -> google.protobuf.Timestamp
+	104, // 96: understudy.admin.v1.Dataset.update_time:type_name -> google.protobuf.Timestamp
+	104, // 97: understudy.admin.v1.Dataset.delete_time:type_name -> google.protobuf.Timestamp
+	104, // 98: understudy.admin.v1.Dataset.purge_time:type_name -> google.protobuf.Timestamp
+	104, // 99: understudy.admin.v1.DatasetVersion.create_time:type_name -> google.protobuf.Timestamp
+	63,  // 100: understudy.admin.v1.ListDatasetsResponse.datasets:type_name -> understudy.admin.v1.Dataset
+	63,  // 101: understudy.admin.v1.CreateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
+	63,  // 102: understudy.admin.v1.UpdateDatasetRequest.dataset:type_name -> understudy.admin.v1.Dataset
+	107, // 103: understudy.admin.v1.UpdateDatasetRequest.update_mask:type_name -> google.protobuf.FieldMask
+	108, // 104: understudy.admin.v1.UploadDatasetRequest.content:type_name -> google.api.HttpBody
+	109, // 105: understudy.admin.v1.PatchDatasetRequest.patch:type_name -> google.protobuf.ListValue
+	64,  // 106: understudy.admin.v1.ListDatasetVersionsResponse.dataset_versions:type_name -> understudy.admin.v1.DatasetVersion
+	83,  // 107: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.ResultCounts
+	83,  // 108: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.ResultCounts
+	1,   // 109: understudy.admin.v1.Report.EstimatedShare.kind:type_name -> understudy.admin.v1.Report.Kind
+	1,   // 110: understudy.admin.v1.Report.Bound.kind:type_name -> understudy.admin.v1.Report.Kind
+	2,   // 111: understudy.admin.v1.Report.Bound.unit:type_name -> understudy.admin.v1.Report.Bound.Unit
+	100, // 112: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	104, // 113: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	1,   // 114: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	88,  // 115: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	104, // 116: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	104, // 117: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	87,  // 118: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	13,  // 119: understudy.admin.v1.Report.ExpectationSummary.expectation:type_name -> understudy.admin.v1.Expectation
+	1,   // 120: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	104, // 121: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	84,  // 122: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	1,   // 123: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	95,  // 124: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	3,   // 125: understudy.admin.v1.Report.Item.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
+	4,   // 126: understudy.admin.v1.Report.Item.side:type_name -> understudy.admin.v1.Report.Item.Side
+	5,   // 127: understudy.admin.v1.Report.Item.state:type_name -> understudy.admin.v1.Report.Item.State
+	6,   // 128: understudy.admin.v1.Report.TakenBackChange.state:type_name -> understudy.admin.v1.Report.TakenBackChange.State
+	3,   // 129: understudy.admin.v1.Report.TakenBackChange.kind:type_name -> understudy.admin.v1.Report.Item.ItemKind
+	7,   // 130: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	104, // 131: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
+	19,  // 132: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	20,  // 133: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	22,  // 134: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	23,  // 135: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	24,  // 136: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	25,  // 137: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	26,  // 138: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	27,  // 139: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	30,  // 140: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	31,  // 141: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	33,  // 142: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	34,  // 143: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	35,  // 144: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	36,  // 145: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	37,  // 146: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	38,  // 147: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	39,  // 148: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	40,  // 149: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
+	41,  // 150: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
+	43,  // 151: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
+	44,  // 152: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
+	45,  // 153: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	46,  // 154: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	48,  // 155: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	49,  // 156: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	50,  // 157: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	51,  // 158: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	65,  // 159: understudy.admin.v1.Datasets.GetDataset:input_type -> understudy.admin.v1.GetDatasetRequest
+	66,  // 160: understudy.admin.v1.Datasets.ListDatasets:input_type -> understudy.admin.v1.ListDatasetsRequest
+	68,  // 161: understudy.admin.v1.Datasets.CreateDataset:input_type -> understudy.admin.v1.CreateDatasetRequest
+	69,  // 162: understudy.admin.v1.Datasets.UpdateDataset:input_type -> understudy.admin.v1.UpdateDatasetRequest
+	70,  // 163: understudy.admin.v1.Datasets.DeleteDataset:input_type -> understudy.admin.v1.DeleteDatasetRequest
+	71,  // 164: understudy.admin.v1.Datasets.UndeleteDataset:input_type -> understudy.admin.v1.UndeleteDatasetRequest
+	72,  // 165: understudy.admin.v1.Datasets.UploadDataset:input_type -> understudy.admin.v1.UploadDatasetRequest
+	73,  // 166: understudy.admin.v1.Datasets.PatchDataset:input_type -> understudy.admin.v1.PatchDatasetRequest
+	74,  // 167: understudy.admin.v1.Datasets.DownloadDataset:input_type -> understudy.admin.v1.DownloadDatasetRequest
+	75,  // 168: understudy.admin.v1.Datasets.RollbackDataset:input_type -> understudy.admin.v1.RollbackDatasetRequest
+	76,  // 169: understudy.admin.v1.Datasets.GetDatasetVersion:input_type -> understudy.admin.v1.GetDatasetVersionRequest
+	77,  // 170: understudy.admin.v1.Datasets.ListDatasetVersions:input_type -> understudy.admin.v1.ListDatasetVersionsRequest
+	11,  // 171: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	21,  // 172: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	110, // 173: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	110, // 174: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	110, // 175: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	110, // 176: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	110, // 177: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	110, // 178: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	12,  // 179: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	32,  // 180: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	110, // 181: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	110, // 182: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	110, // 183: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	110, // 184: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	110, // 185: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	110, // 186: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	14,  // 187: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	15,  // 188: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
+	42,  // 189: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
+	15,  // 190: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
+	111, // 191: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
+	16,  // 192: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	47,  // 193: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	17,  // 194: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	17,  // 195: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	18,  // 196: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	52,  // 197: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	63,  // 198: understudy.admin.v1.Datasets.GetDataset:output_type -> understudy.admin.v1.Dataset
+	67,  // 199: understudy.admin.v1.Datasets.ListDatasets:output_type -> understudy.admin.v1.ListDatasetsResponse
+	110, // 200: understudy.admin.v1.Datasets.CreateDataset:output_type -> google.longrunning.Operation
+	110, // 201: understudy.admin.v1.Datasets.UpdateDataset:output_type -> google.longrunning.Operation
+	110, // 202: understudy.admin.v1.Datasets.DeleteDataset:output_type -> google.longrunning.Operation
+	110, // 203: understudy.admin.v1.Datasets.UndeleteDataset:output_type -> google.longrunning.Operation
+	110, // 204: understudy.admin.v1.Datasets.UploadDataset:output_type -> google.longrunning.Operation
+	110, // 205: understudy.admin.v1.Datasets.PatchDataset:output_type -> google.longrunning.Operation
+	108, // 206: understudy.admin.v1.Datasets.DownloadDataset:output_type -> google.api.HttpBody
+	110, // 207: understudy.admin.v1.Datasets.RollbackDataset:output_type -> google.longrunning.Operation
+	64,  // 208: understudy.admin.v1.Datasets.GetDatasetVersion:output_type -> understudy.admin.v1.DatasetVersion
+	78,  // 209: understudy.admin.v1.Datasets.ListDatasetVersions:output_type -> understudy.admin.v1.ListDatasetVersionsResponse
+	171, // [171:210] is the sub-list for method output_type
+	132, // [132:171] is the sub-list for method input_type
+	132, // [132:132] is the sub-list for extension type_name
+	132, // [132:132] is the sub-list for extension extendee
+	0,   // [0:132] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -10086,7 +9964,7 @@ func file_understudy_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   93,
+			NumMessages:   92,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

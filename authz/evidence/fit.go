@@ -25,13 +25,13 @@ func fit(e *evidencepb.Evidence, size int) {
 	}
 }
 
-// allPairs returns the present pair first, and what was replayed last.
+// allPairs returns the present pair first.
 func allPairs(e *evidencepb.Evidence) []*evidencepb.Pair {
 	out := slices.Clone(e.GetPairs())
 	if e.GetEarlier() != nil {
 		out = append(out, e.GetEarlier())
 	}
-	return append(out, e.GetReplayed()...)
+	return out
 }
 
 // reduction leaves out some detail of a pair of evidence; old says that it is not the present

@@ -45,7 +45,7 @@ func (t *Tally) due(now time.Time, interval time.Duration, closed bool, refresh 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	over := t.isOver(now, closed)
-	t.replayEnded, t.changed = false, false
+	t.changed = false
 	t.giveUp(now)
 	if refresh != nil {
 		refresh(t.sum)
@@ -64,7 +64,7 @@ func (t *Tally) due(now time.Time, interval time.Duration, closed bool, refresh 
 }
 
 // unused reports whether nothing was counted under the present ID, and nothing published.
-func (t *Tally) unused() bool { return t.serial == 0 && t.requests == 0 && len(t.sum.replayed) == 0 }
+func (t *Tally) unused() bool { return t.serial == 0 && t.requests == 0 }
 
 // publication makes the next one. If it is final, another ID begins.
 func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (authz.PublishedEvidence, bool) {
@@ -168,12 +168,11 @@ func (t *Tally) finished(now time.Time, closed bool) bool {
 	return t.isOver(now, closed) && t.final == nil && t.unused()
 }
 
-// fresh reports whether something was counted and nothing of it was published yet, or nothing since a replay
-// has ended.
+// fresh reports whether something was counted and nothing of it was published yet.
 func (t *Tally) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.replayEnded || t.sent == 0 && t.requests > 0
+	return t.sent == 0 && t.requests > 0
 }
 
 // hasNews reports whether there is something besides counts that was not published, of a tally of which

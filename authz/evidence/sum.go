@@ -46,8 +46,6 @@ type Sum struct {
 	// among the points any more.
 	minute int64
 	now    *counts
-	// replayed :: etag of the live policy → what was replayed for it.
-	replayed map[string]*pair
 	// patterns are those of the node that counts; nil of a sum of several.
 	patterns *Patterns
 }
@@ -61,7 +59,7 @@ type Content struct{ Experiment, UID, Etag string }
 func NewSum(of Content, patterns *Patterns) *Sum {
 	return &Sum{
 		content: of, patterns: patterns,
-		pairs: make(map[string]*pair), points: make(map[int64]*counts), replayed: make(map[string]*pair),
+		pairs: make(map[string]*pair), points: make(map[int64]*counts),
 	}
 }
 
@@ -127,9 +125,6 @@ func (s *Sum) Add(e *evidencepb.Evidence) bool {
 	for _, p := range e.GetPoints() {
 		s.point(p.GetStart() * 1000).add(countsOf(p.GetCounts()))
 	}
-	for _, p := range e.GetReplayed() {
-		pairIn(s.replayed, p.GetPolicyEtag()).add(p)
-	}
 	return true
 }
 
@@ -154,7 +149,7 @@ func (s *Sum) EndExaminations() {
 
 // all returns all pairs.
 func (s *Sum) all() []*pair {
-	out := slices.AppendSeq(slices.Collect(maps.Values(s.pairs)), maps.Values(s.replayed))
+	out := slices.Collect(maps.Values(s.pairs))
 	if s.earlier != nil {
 		out = append(out, s.earlier)
 	}
@@ -209,13 +204,6 @@ func (s *Sum) bound() {
 	if s.patterns != nil {
 		crowds = s.patterns.crowds()
 	}
-	for _, etag := range etags(s.replayed)[min(maxReplayed, len(s.replayed)):] {
-		delete(s.replayed, etag)
-	}
-	for _, p := range s.replayed {
-		p.bound(crowds)
-		p.boundGroups(maxReplayedGroups)
-	}
 	for _, etag := range etags(s.pairs)[min(maxPairs, len(s.pairs)):] {
 		s.early().add(s.pairs[etag].message(""))
 		delete(s.pairs, etag)
@@ -259,9 +247,6 @@ func (s *Sum) message() *evidencepb.Evidence {
 	}
 	for _, etag := range etags(s.pairs) {
 		e.Pairs = append(e.Pairs, s.pairs[etag].message(etag))
-	}
-	for _, etag := range etags(s.replayed) {
-		e.Replayed = append(e.Replayed, s.replayed[etag].message(etag))
 	}
 	if s.earlier != nil {
 		e.Earlier = s.earlier.message("")

@@ -31,9 +31,8 @@ type Tally struct {
 	since      int64
 	// ended is when the experiment was no longer ACTIVE; zero before.
 	ended time.Time
-	// changed says that something besides counts is not published yet, and replayEnded that a
-	// replay has ended since the last publication.
-	changed, replayEnded bool
+	// changed says that something besides counts is not published yet.
+	changed bool
 }
 
 // NewTally returns a tally of a content of an experiment, with what that expects. It is published by the [Ledger]

@@ -40,10 +40,6 @@ func (c *pendingComparison) compared(t *evidence.Tally, by *comparison) evidence
 // of the first ones of their group are looked for.
 func (c *pendingComparison) count(compared *comparison) {
 	c.job.counted = true
-	if c.job.replay != nil {
-		c.countReplayed(compared)
-		return
-	}
 	c.experiment.Candidate.metrics.compare(compared)
 	t := c.experiment.Evidence
 	if t == nil {
@@ -103,10 +99,6 @@ func (c *pendingComparison) drop(why background.DropReason) { c.job.drop(c.exper
 // drop counts that the request is not compared with the decision of an experiment. What
 // panics after it was counted is a drop for the metrics alone: evidence has each request once.
 func (j *job) drop(e *Experiment, why background.DropReason) {
-	if j.replay != nil {
-		j.replay.drop(j, why)
-		return
-	}
 	e.Candidate.metrics.drop(why)
 	if e.Evidence != nil && !j.counted {
 		e.Evidence.Drop(j.live.Etag, evidence.Drop{Reason: string(why), Weight: j.weight, Time: j.request.Time})

@@ -60,9 +60,6 @@ func (c *pendingComparison) prepare() (q wire.DecisionRequest, ok bool) {
 // call answers calls of external services: as the live policy was answered, if it asked the same. No service is
 // asked about what is over.
 func (c *pendingComparison) call() func(wire.Call) wire.Answer {
-	if c.job.replay != nil {
-		return decisionrequest.KnownAnswers(c.job.request)
-	}
 	return decisionrequest.Answers(func(to *url.URL, body []byte) authz.ServiceReply {
 		return authz.AskForExperiment(c.shadow.work, c.shadow.config.Services, c.job.request, to, body)
 	})
@@ -94,8 +91,6 @@ func (c *pendingComparison) done(d authz.Decision, err error) {
 	case d.Failure == authz.FailureCanceled, c.experiment.Candidate.closed.Load():
 		// The candidate was closed, maybe while this was on its way, or there is no more time at shutdown.
 		c.drop(DropChanged)
-	case c.job.replay != nil && d.Failure == authz.FailureNotCalled:
-		c.drop(DropNotAsked)
 	default:
 		c.compare(d)
 	}
@@ -118,10 +113,6 @@ func (c *pendingComparison) report(cause any, place diagnostics.PanicSource) {
 func (c *pendingComparison) compare(d authz.Decision) {
 	c.leaf = d.Leaf()
 	compared := c.experiment.comparisons.of(c.job.request, c.job.live, c.experiment, c.job.decision, d)
-	if c.job.replay != nil {
-		c.count(compared)
-		return // records are of requests as they happen
-	}
 	// The examination comes first, so that evidence with this request says that it is still to be examined.
 	c.shadow.examiner.Examine(c.job.subject(c.experiment, c.leaf), &c.experiment.pair, c.job.group(compared))
 	c.count(compared)
@@ -140,11 +131,6 @@ const (
 	DropChanged background.DropReason = "changed"
 	// DropUnavailable: the rehearsal process cannot be started.
 	DropUnavailable background.DropReason = "unavailable"
-	// DropNotAsked: a request is replayed, and the experiment asks an external service what
-	// the live policy had not asked it. Services are not asked about requests that are over.
-	DropNotAsked background.DropReason = "service_not_asked"
-	// DropUnreadable: a request cannot be made again of what was kept of it.
-	DropUnreadable background.DropReason = "unreadable"
 )
 
 // reasonOf returns the reason that an error of the supervisor is.

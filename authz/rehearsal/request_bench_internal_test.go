@@ -98,7 +98,7 @@ func BenchmarkDecisionRequest(b *testing.B) {
 func BenchmarkComparison(b *testing.B) {
 	inTwoWays(b, func(b *testing.B, c crossing, request func() *authz.Request) {
 		requests := decisionrequest.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)}
-		slots := make(slots, 32)
+		slots := make(chan struct{}, 32)
 		b.ReportAllocs()
 		begun := background.ProcessorTime()
 		for b.Loop() {
@@ -107,7 +107,7 @@ func BenchmarkComparison(b *testing.B) {
 			c.ask(b, func() (wire.DecisionRequest, bool) {
 				q, err := requests.Of(r, c.live.MayReadBody())
 				return q, err == nil
-			}, func(authz.Decision, error) { slots.release() })
+			}, func(authz.Decision, error) { <-slots })
 		}
 		for range cap(slots) {
 			slots <- struct{}{}

@@ -31,7 +31,7 @@ type Config struct {
 	Node authz.Node
 	// Differing is called once for each request on which an experiment decides otherwise than
 	// the live policy, with the span of its check: off the request path, by several goroutines.
-	// Nil is called never. What is replayed is not reported.
+	// Nil is called never.
 	Differing func(trace.SpanContext, *decisionrequest.Live, *authz.Request, authz.Decision)
 	// Recorder gets each comparison. Nil means that there are no records.
 	Recorder *Recorder
@@ -118,10 +118,6 @@ type Shadow struct {
 	// requests makes what is asked, and examiner asks for more than decisions.
 	requests decisionrequest.Maker
 	examiner *examine.Examiner
-	// ended says that no replay is begun any more: at shutdown there is time for what is live alone. ending is
-	// held while one begins, so that none does when underWay is waited for.
-	ending sync.Mutex
-	ended  bool
 	// dice draws the requests that are compared when not all can be.
 	dice func() uint64
 }
@@ -149,8 +145,6 @@ type job struct {
 	weight  int64
 	// held is the part of a job that waits for the rehearsal process; nil while none does.
 	held *held
-	// replay is what the request is replayed by; nil for one that has just been decided.
-	replay *replay
 }
 
 // lot is what chance has drawn for a request.
@@ -228,7 +222,6 @@ func (s *Shadow) Run(ctx context.Context) {
 	defer s.endWork()
 	defer s.config.Live.Close()
 	s.pool.Run(ctx)
-	s.end()
 	s.examiner.End()
 	finished := make(chan struct{})
 	go func() {
@@ -242,31 +235,6 @@ func (s *Shadow) Run(ctx context.Context) {
 	case <-finished:
 	case <-timer.C:
 	}
-}
-
-// enter reports whether a replay may be begun, which Run waits for. It is not when Run waits
-// already.
-func (s *Shadow) enter() bool {
-	s.ending.Lock()
-	defer s.ending.Unlock()
-	if s.ended {
-		return false
-	}
-	s.underWay.Add(1)
-	return true
-}
-
-// end has nothing more be begun by enter.
-func (s *Shadow) end() {
-	s.ending.Lock()
-	defer s.ending.Unlock()
-	s.ended = true
-}
-
-func (s *Shadow) hasEnded() bool {
-	s.ending.Lock()
-	defer s.ending.Unlock()
-	return s.ended
 }
 
 // rehearse compares the decisions of experiments that are known, and has the rehearsal
@@ -360,11 +328,7 @@ func (j job) give(e *Experiment) {
 // finish is called when an experiment need not be waited for any more.
 func (j job) finish(e *Experiment) {
 	j.give(e)
-	if j.replay != nil {
-		j.replay.slots.release()
-	} else {
-		e.waiting.Add(-1)
-		e.standing.Add(-j.weight)
-	}
+	e.waiting.Add(-1)
+	e.standing.Add(-j.weight)
 	j.held.shadow.underWay.Done()
 }

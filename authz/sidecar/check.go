@@ -60,7 +60,6 @@ func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
 		if len(e.experiments) > 0 {
 			s.shadow.Offer(ctx, &e.live, e.experiments, r, d)
 		}
-		s.replays.keep(e, r, d)
 	}
 	s.verifier.Offer(&e.live, r, d)
 	return d

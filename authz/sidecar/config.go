@@ -65,9 +65,6 @@ type Experiments struct {
 	Rehearsal *supervisor.Supervisor
 	// Preview bounds the shadow evaluations.
 	Preview rehearsal.Limits
-	// RecentRequests is how many requests of the last hour are kept in memory, to be replayed
-	// for an experiment that becomes ACTIVE. They have credentials in them. Zero means none.
-	RecentRequests int
 	// Recorder gets each comparison. Nil means that there are no records.
 	Recorder *rehearsal.Recorder
 }

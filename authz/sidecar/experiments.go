@@ -22,8 +22,6 @@ const pendingTime = 15 * time.Second
 // previews are what experiments are previewed with, off the request path.
 type previews struct {
 	shadow *rehearsal.Shadow
-	// replays is nil if no requests are kept.
-	replays *replays
 	// candidates are those of experiments, and compiling waits until they have compiled.
 	candidates candidates
 	compiling  sync.WaitGroup
@@ -135,6 +133,11 @@ func (s *snapshot) active() []evidence.Active {
 	return out
 }
 
+// isPending reports whether it is not known yet if an experiment compiles.
+func (e *entry) isPending(x *rehearsal.Experiment) bool {
+	return slices.ContainsFunc(e.pending, func(p pendingExperiment) bool { return p.experiment == x })
+}
+
 // countActive says from when on the experiments of the present snapshot are compared.
 func (s *Sidecar) countActive() {
 	s.applying.Lock()
@@ -202,8 +205,6 @@ func (s *Sidecar) markCompiled(c *rehearsal.Candidate) {
 		if c.Err() != nil {
 			// That one alone: the candidates of a snapshot that is being made are in none yet.
 			s.candidates.close(c)
-		} else if requests := s.replays.of(&updated, p); len(requests) > 0 {
-			s.compiling.Go(func() { s.shadow.Replay(&updated.live, p.experiment, requests) })
 		}
 		s.askForHeartbeat()
 		return

@@ -182,7 +182,6 @@ func (s *Sidecar) apply(ctx context.Context, on *snapshot, update authz.Update) 
 	// What waits for experiments that are gone is dropped before the change counts as applied.
 	s.candidates.closeExcept(next)
 	s.countActive()
-	s.replays.follow(before, next)
 	s.markWhenCompiled(next)
 	s.logFailures(before, next, update)
 	for _, f := range storeFaults {

@@ -62,7 +62,7 @@ func New(config Config) (*Sidecar, error) {
 		evaluation:      evaluation{bodies: authz.NewBodyMemory(config.BodyMemory), turns: newTurns(runtime.GOMAXPROCS(0))},
 		nodeReporter:    nodeReporter{started: time.Now(), beat: make(chan struct{}, 1)},
 	}
-	s.previews = previews{replays: newReplays(config.RecentRequests), ledger: evidence.NewLedger(s.started)}
+	s.previews = previews{ledger: evidence.NewLedger(s.started)}
 	s.publisher = &publisher.Publisher{Feed: config.Feed, Node: s.nodeName(), Ledger: s.ledger, Intervals: &s.intervals, Logger: s.log}
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
@@ -124,7 +124,6 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	running.Go(func() { s.heartbeats(ctx) })
 	running.Go(func() { s.decisions.Run(ctx) })
 	running.Go(func() { s.verifier.Run(ctx) })
-	running.Go(func() { s.replays.run(ctx) })
 	running.Go(func() { s.publisher.Run(ctx) })
 	s.shadow.Run(ctx)
 	running.Wait()

@@ -66,8 +66,6 @@ type rehearsalConfig struct {
 	memory int64
 	// share is a part of the container's quota of processors, from 0 to 1.
 	share float64
-	// requests is how many requests are kept in memory, to be replayed; 0 is none.
-	requests int
 }
 
 // leastRehearsalMemory is less than the process needs for any policy, in bytes.
@@ -78,13 +76,10 @@ func (c *rehearsalConfig) bind(f *pflag.FlagSet) {
 	f.Int64Var(&c.memory, "rehearsal-memory", 0, "the memory of the process in which experiments are evaluated and content is compiled, in bytes; "+
 		"what needs more is refused, or not evaluated any more (default 268435456, or a third of the container's limit if that is less)")
 	f.Float64Var(&c.share, "rehearsal-share", 0.25, "the part of the container's quota of processors that this process may use, where there is a quota")
-	f.IntVar(&c.requests, "rehearsal-requests", 0, "how many requests of the last hour are kept, with their credentials, in memory alone, to be "+
-		"replayed at once for a preview that starts; 16 MiB at most, and none with a body above 4 KiB; 0 keeps none")
 }
 
 func (c *rehearsalConfig) check(check rule) {
 	check(c.memory == 0 || c.memory >= leastRehearsalMemory, "rehearsal-memory", "it is a number of bytes from 33554432 on, or 0 for what fits the machine")
-	check(c.requests >= 0, "rehearsal-requests", "it is a number of requests such as 2000, or 0 for none")
 	check(0 < c.share && c.share <= 1, "rehearsal-share", "it is a number above 0 and up to 1, such as 0.25")
 }
 

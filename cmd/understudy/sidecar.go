@@ -18,10 +18,9 @@ func (s *server) newSidecar() (*sidecar.Sidecar, error) {
 		Default:         s.config.effect(),
 		DecisionTimeout: s.config.decisionTimeout,
 		Experiments: sidecar.Experiments{
-			Rehearsal:      s.rehearsals,
-			Preview:        s.config.preview.bounds(),
-			RecentRequests: s.config.rehearsal.requests,
-			Recorder:       rehearsal.NewRecorder(s.telemetry.Logs, s.config.preview.which),
+			Rehearsal: s.rehearsals,
+			Preview:   s.config.preview.bounds(),
+			Recorder:  rehearsal.NewRecorder(s.telemetry.Logs, s.config.preview.which),
 		},
 		Cache:        s.config.cacheSize(),
 		BodyMemory:   s.config.bodyMemory,

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
@@ -230,42 +229,4 @@ func isLike(a, b *adminpb.Report_Difference) bool {
 		a.GetReason() == b.GetReason() && a.GetPolicyStatus() == b.GetPolicyStatus() &&
 		a.GetExperimentStatus() == b.GetExperimentStatus() && a.GetExpectation() == b.GetExpectation() &&
 		slices.Equal(a.GetChanges(), b.GetChanges())
-}
-
-// Replayed is what was replayed in a sentence; empty if nothing was.
-//
-// Requests that were kept in memory before the preview began show at once what would differ. They count
-// for no requirement, since they are a sample of the past that nobody chose by chance alone:
-//
-//	1,204 earlier requests of 1h, from memory, not counted above or for requirements: 3 newly denied
-func Replayed(r *adminpb.Report) string {
-	if r.Replayed.GetCounts() == nil {
-		return ""
-	}
-	counts := report.WithCounts(r.Replayed.Counts)
-	left, all := report.NotCompared(r.Replayed.Counts)
-	if all == 0 {
-		return ""
-	}
-	text := Counted(counts.RequestCount, "earlier request")
-	if from, to := r.Replayed.FirstTime, r.Replayed.LastTime; from != nil && to != nil {
-		text += " of " + Period(durationpb.New(to.AsTime().Sub(from.AsTime())))
-	}
-	text += ", from memory, not counted above or for requirements"
-	var parts []string
-	for _, k := range Changes {
-		if n := k.Count(counts); n > 0 {
-			parts = append(parts, report.Number(n)+" "+k.Name)
-		}
-	}
-	switch {
-	case len(parts) > 0:
-		text += ": " + strings.Join(parts, ", ")
-	case counts.RequestCount > 0:
-		text += ": all unchanged"
-	}
-	if left > 0 {
-		text += "; " + report.Number(left) + " more could not be compared"
-	}
-	return text
 }

@@ -47,9 +47,6 @@ type Evidence struct {
 	PublishTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
 	// The time within which it will be published again.
 	PublishInterval *durationpb.Duration `protobuf:"bytes,9,opt,name=publish_interval,json=publishInterval,proto3" json:"publish_interval,omitempty"`
-	// Requests from before the experiment was ACTIVE, which sidecars had kept and replayed: by
-	// live policy, at most 2. They are in no other pair, and in no point.
-	Replayed []*Pair `protobuf:"bytes,10,rep,name=replayed,proto3" json:"replayed,omitempty"`
 	// When the process started that counts.
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -145,13 +142,6 @@ func (x *Evidence) GetPublishTime() *timestamppb.Timestamp {
 func (x *Evidence) GetPublishInterval() *durationpb.Duration {
 	if x != nil {
 		return x.PublishInterval
-	}
-	return nil
-}
-
-func (x *Evidence) GetReplayed() []*Pair {
-	if x != nil {
-		return x.Replayed
 	}
 	return nil
 }
@@ -1377,7 +1367,7 @@ var File_understudy_authz_evidence_v1_evidence_proto protoreflect.FileDescriptor
 
 const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\n" +
-	"+understudy/authz/evidence/v1/evidence.proto\x12\x16understudy.evidence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x04\n" +
+	"+understudy/authz/evidence/v1/evidence.proto\x12\x16understudy.evidence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x03\n" +
 	"\bEvidence\x12\x1e\n" +
 	"\n" +
 	"experiment\x18\x01 \x01(\tR\n" +
@@ -1389,11 +1379,10 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\x06points\x18\x06 \x03(\v2\x1d.understudy.evidence.v1.PointR\x06points\x12\x14\n" +
 	"\x05final\x18\a \x01(\bR\x05final\x12=\n" +
 	"\fpublish_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12D\n" +
-	"\x10publish_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0fpublishInterval\x128\n" +
-	"\breplayed\x18\n" +
-	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\x129\n" +
+	"\x10publish_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0fpublishInterval\x129\n" +
 	"\n" +
-	"start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"\xf0\n" +
+	"start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tstartTimeJ\x04\b\n" +
+	"\x10\v\"\xf0\n" +
 	"\n" +
 	"\x04Pair\x12\x1f\n" +
 	"\vpolicy_etag\x18\x01 \x01(\tR\n" +
@@ -1562,39 +1551,38 @@ var file_understudy_authz_evidence_v1_evidence_proto_depIdxs = []int32{
 	12, // 2: understudy.evidence.v1.Evidence.points:type_name -> understudy.evidence.v1.Point
 	18, // 3: understudy.evidence.v1.Evidence.publish_time:type_name -> google.protobuf.Timestamp
 	19, // 4: understudy.evidence.v1.Evidence.publish_interval:type_name -> google.protobuf.Duration
-	1,  // 5: understudy.evidence.v1.Evidence.replayed:type_name -> understudy.evidence.v1.Pair
-	18, // 6: understudy.evidence.v1.Evidence.start_time:type_name -> google.protobuf.Timestamp
-	3,  // 7: understudy.evidence.v1.Pair.counts:type_name -> understudy.evidence.v1.Counts
-	13, // 8: understudy.evidence.v1.Pair.drops:type_name -> understudy.evidence.v1.Pair.DropsEntry
-	4,  // 9: understudy.evidence.v1.Pair.active:type_name -> understudy.evidence.v1.Span
-	18, // 10: understudy.evidence.v1.Pair.first_time:type_name -> google.protobuf.Timestamp
-	18, // 11: understudy.evidence.v1.Pair.last_time:type_name -> google.protobuf.Timestamp
-	5,  // 12: understudy.evidence.v1.Pair.endpoints:type_name -> understudy.evidence.v1.Endpoint
-	6,  // 13: understudy.evidence.v1.Pair.groups:type_name -> understudy.evidence.v1.Group
-	14, // 14: understudy.evidence.v1.Pair.other:type_name -> understudy.evidence.v1.Pair.OtherEntry
-	9,  // 15: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
-	11, // 16: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
-	10, // 17: understudy.evidence.v1.Pair.items:type_name -> understudy.evidence.v1.Items
-	3,  // 18: understudy.evidence.v1.Pair.weights:type_name -> understudy.evidence.v1.Counts
-	3,  // 19: understudy.evidence.v1.Pair.squares:type_name -> understudy.evidence.v1.Counts
-	2,  // 20: understudy.evidence.v1.Pair.allowed_callers:type_name -> understudy.evidence.v1.Callers
-	2,  // 21: understudy.evidence.v1.Pair.denied_callers:type_name -> understudy.evidence.v1.Callers
-	2,  // 22: understudy.evidence.v1.Pair.newly_denied_callers:type_name -> understudy.evidence.v1.Callers
-	2,  // 23: understudy.evidence.v1.Pair.newly_allowed_callers:type_name -> understudy.evidence.v1.Callers
-	18, // 24: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
-	18, // 25: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
-	7,  // 26: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
-	8,  // 27: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
-	15, // 28: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
-	18, // 29: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
-	16, // 30: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
-	17, // 31: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
-	3,  // 32: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	18, // 5: understudy.evidence.v1.Evidence.start_time:type_name -> google.protobuf.Timestamp
+	3,  // 6: understudy.evidence.v1.Pair.counts:type_name -> understudy.evidence.v1.Counts
+	13, // 7: understudy.evidence.v1.Pair.drops:type_name -> understudy.evidence.v1.Pair.DropsEntry
+	4,  // 8: understudy.evidence.v1.Pair.active:type_name -> understudy.evidence.v1.Span
+	18, // 9: understudy.evidence.v1.Pair.first_time:type_name -> google.protobuf.Timestamp
+	18, // 10: understudy.evidence.v1.Pair.last_time:type_name -> google.protobuf.Timestamp
+	5,  // 11: understudy.evidence.v1.Pair.endpoints:type_name -> understudy.evidence.v1.Endpoint
+	6,  // 12: understudy.evidence.v1.Pair.groups:type_name -> understudy.evidence.v1.Group
+	14, // 13: understudy.evidence.v1.Pair.other:type_name -> understudy.evidence.v1.Pair.OtherEntry
+	9,  // 14: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
+	11, // 15: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
+	10, // 16: understudy.evidence.v1.Pair.items:type_name -> understudy.evidence.v1.Items
+	3,  // 17: understudy.evidence.v1.Pair.weights:type_name -> understudy.evidence.v1.Counts
+	3,  // 18: understudy.evidence.v1.Pair.squares:type_name -> understudy.evidence.v1.Counts
+	2,  // 19: understudy.evidence.v1.Pair.allowed_callers:type_name -> understudy.evidence.v1.Callers
+	2,  // 20: understudy.evidence.v1.Pair.denied_callers:type_name -> understudy.evidence.v1.Callers
+	2,  // 21: understudy.evidence.v1.Pair.newly_denied_callers:type_name -> understudy.evidence.v1.Callers
+	2,  // 22: understudy.evidence.v1.Pair.newly_allowed_callers:type_name -> understudy.evidence.v1.Callers
+	18, // 23: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
+	18, // 24: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
+	7,  // 25: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
+	8,  // 26: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
+	15, // 27: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
+	18, // 28: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
+	16, // 29: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
+	17, // 30: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
+	3,  // 31: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_understudy_authz_evidence_v1_evidence_proto_init() }

@@ -5,23 +5,10 @@ import (
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"understudy/authz"
 )
 
-// A request can be made again of the bytes that were sent: later, or by another process.
-
-// Reread is of [authz.Sent].
-func (a *readRequest) Reread() func() (*authz.Request, error) {
-	reader, wire := a.reader, a.wire
-	return func() (*authz.Request, error) {
-		q, _, err := reader.ReadString(wire)
-		return q, err
-	}
-}
-
-// BodySize is of [authz.Sent].
-func (a *readRequest) BodySize() int {
+// bodySize is the size of the body as it was sent, in bytes.
+func (a *readRequest) bodySize() int {
 	return len(at.body.of(&a.check)) + len(at.rawBody.of(&a.check).text)
 }
 
@@ -31,10 +18,10 @@ const leastLeftOut = 4 << 10
 
 // CheckRequest is of [authz.Sent]. What the lazy decoder does not read is always whole.
 func (a *readRequest) CheckRequest(body bool) string {
-	if body || a.check.full || a.BodySize() < leastLeftOut {
+	if body || a.check.full || a.bodySize() < leastLeftOut {
 		return a.wire
 	}
-	return string(appendWithoutBody(make([]byte, 0, len(a.wire)-a.BodySize()), a.wire, toBody))
+	return string(appendWithoutBody(make([]byte, 0, len(a.wire)-a.bodySize()), a.wire, toBody))
 }
 
 // toBody are the numbers of the fields of a CheckRequest that lead to the message which has the

@@ -77,7 +77,7 @@ func propertiesOf(r *adminpb.Report, o Options) []junitProperty {
 	for _, text := range o.Notes {
 		out = append(out, junitProperty{o.NotesOf, terminal.Line(text)})
 	}
-	for _, p := range []junitProperty{{"shares", verdict.Split(r)}, {"replayed", verdict.Replayed(r)}, {"noise", verdict.Noise(r)}} {
+	for _, p := range []junitProperty{{"shares", verdict.Split(r)}, {"noise", verdict.Noise(r)}} {
 		if p.Value != "" {
 			out = append(out, p)
 		}

@@ -23,9 +23,6 @@ type form interface {
 	requirements(rows []*adminpb.Report_RequirementResult)
 	// groups is what differs, and why.
 	groups(all []*adminpb.Report_Difference)
-	// replayed is what came of requests from before the experiment was ACTIVE: apart from the
-	// numbers of the report.
-	replayed(text string, groups []*adminpb.Report_Difference)
 	// who is who sends the requests of each kind.
 	who(labels []*adminpb.Report_LabelSummary)
 	// noise is how far the live policy differs from itself.
@@ -57,9 +54,6 @@ func writeSections(f form, r *adminpb.Report, o Options) {
 	}
 	if all := verdict.Groups(r); len(all) > 0 || len(r.OtherDifferences) > 0 {
 		f.groups(all)
-	}
-	if text := verdict.Replayed(r); text != "" {
-		f.replayed(text, verdict.Groups(&adminpb.Report{Differences: r.Replayed.GetDifferences()}))
 	}
 	f.who(verdict.Labels(r))
 	if text := verdict.Noise(r); text != "" {
