@@ -30,7 +30,7 @@ var graph = map[string][]string{
 		"cmd/understudy/port", "cmd/understudy/storage", "cmd/understudy/telemetry", "cmd/understudy/terminal", "cmd/understudy/tokenfile",
 	},
 	"cmd/understudy/author": {
-		"admin/content", "admin/policyfile", "admin/v1", "authz", "authz/cache", "rego", "rego/bundle", "rego/regotest", // what they compile, a server compiles in the same way
+		"admin/content", "admin/policyfile", "admin/v1", "authz", "rego", "rego/bundle", "rego/regotest", // what they compile, a server compiles in the same way
 		"admin/report", "authz/replay", "authz/testgen", // `replay` makes the report that a server would
 		"admin/policydiff",   // `diff` shows what the page does
 		"cmd/understudy/cli", // `import --apply` is an import and an apply

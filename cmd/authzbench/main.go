@@ -36,7 +36,6 @@ func newRoot() *cobra.Command {
 		Long: `Measure servers of Envoy's external authorization (ext_authz, gRPC) side by side.
 
   run       what a check costs, by policy and server
-  envoy     the same through a real Envoy: its processor time, latencies, throughput
   preview   what ACTIVE experiments add to that, and whether live traffic feels them
   commit    what live traffic feels of a commit
   policies  writes the policies, for servers that you start yourself
@@ -46,6 +45,6 @@ processors or more, so that servers and generator have their own.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newRun(), newThroughEnvoy(), newPreview(), newCommit(), newPolicies(), newServer())
+	root.AddCommand(newRun(), newPreview(), newCommit(), newPolicies(), newServer())
 	return root
 }

@@ -101,7 +101,7 @@ func (s *setup) publish(write func(io.Writer), everything any) error {
 	return errors.Join(append(errs, os.WriteFile(s.markdown, []byte(b.String()), 0o644))...)
 }
 
-// comparison holds the flags of measurements under load: run, envoy, preview and commit embed
+// comparison holds the flags of measurements under load: run, preview and commit embed
 // it. A flag means the same in all of them.
 type comparison struct {
 	setup

@@ -57,7 +57,7 @@ func parseTarget(text string) (target, error) {
 // in turn, and those that wait take next to nothing.
 type fleet struct {
 	targets []*target
-	// closers end what belongs to the servers, such as their Envoys. They run after the
+	// closers end what belongs to the servers, such as a receiver of records. They run after the
 	// servers.
 	closers []func()
 }

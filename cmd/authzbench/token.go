@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"hash"
-	"math/big"
 	"strings"
 )
 
@@ -52,16 +51,6 @@ func (k *keys) publicPEM() (string, error) {
 		return "", fmt.Errorf("encoding the public key: %w", err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), nil
-}
-
-// keySet is the public key as Envoy's jwt_authn filter takes it: a JSON Web Key Set
-// (RFC 7517).
-func (k *keys) keySet() (string, error) {
-	set, err := json.Marshal(map[string]any{"keys": []any{map[string]string{
-		"kty": "RSA", "alg": string(rs256), "use": "sig",
-		"n": encode(k.rsa.N.Bytes()), "e": encode(big.NewInt(int64(k.rsa.E)).Bytes()),
-	}}})
-	return string(set), err
 }
 
 // claims are the content of a token, all that is the same for one user. The ID (jti) is

@@ -24,7 +24,7 @@ func TestOtherPackagesSeeNoContent(t *testing.T) {
 		reflect.TypeFor[opaque.Value](): "AsConstant Equals FromTable Hash IsConstant IsNone Known Order Part Same",
 		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Array Ask At Builtins Derive End Entry Force Input Keys Known LookUp Made Matches Missing Object Ordered Record " +
 			"Test Timed Use Uses",
-		reflect.TypeFor[*opaque.Question]():   "Bytes Common Same String",
+		reflect.TypeFor[*opaque.Question]():   "Bytes Same String",
 		reflect.TypeFor[*opaque.Test]():       "String",
 		reflect.TypeFor[*opaque.Vocabulary](): "AddTexts Begin Input Place SetAnswerCache",
 		reflect.TypeFor[opaque.Record]():      "Entries Once OnceAt Places",

@@ -60,14 +60,6 @@ func (q *Question) Same(other *Question) bool {
 	return q.common == other.common && q.bound.Value == other.bound.Value
 }
 
-// Common returns the question of the vocabulary, which has no number that an evaluation has computed.
-func (q *Question) Common() *Question {
-	if q.common != nil {
-		return q.common
-	}
-	return q
-}
-
 // bytesPerBound is about what a question with a number takes, in bytes.
 const bytesPerBound = 256
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 )

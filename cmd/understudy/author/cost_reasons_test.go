@@ -1,9 +1,7 @@
 package author
 
 import (
-	"bytes"
 	"slices"
-	"strings"
 	"testing"
 
 	adminpb "understudy/admin/v1"
@@ -69,34 +67,5 @@ func TestReasonsAreOfThePolicy(t *testing.T) {
 		if got := reasonsOf(cost); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got\n%q, want\n%q", c.body, got, c.want)
 		}
-	}
-}
-
-// TestCostsAreReadFromAPageOfMetrics: those of one policy, in the order of the paths.
-func TestCostsAreReadFromAPageOfMetrics(t *testing.T) {
-	const page = `# TYPE understudy_decisions_total counter
-understudy_decisions_total{policy="shop",way="miss"} 1
-understudy_decisions_total{otel_scope_name="a}b\"c",policy="shop",way="hit"} 3
-understudy_decisions_total{policy="web",way="hit"} 1e+06
-understudy_decisions_total_other{policy="shop",way="hit"} 9
-understudy_decision_time_seconds_total{policy="shop",way="hit"} 3e-05
-understudy_decision_time_seconds_total{policy="shop",way="miss"} 9e-05 1700000000000
-go_goroutines 12
-`
-	got, err := parseCosts(strings.NewReader(page), "shop")
-	if err != nil || len(got) != 2 || got[0].Path != "hit" || got[0].Share != 0.75 || got[1].MeanSeconds != 9e-05 || got[1].TimeShare != 0.75 {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	var out bytes.Buffer
-	printCosts(&out, "shop", got)
-	const want = "75.0 % of the requests were answered from the decision cache. One that had to be evaluated took 9.0 times as long.\n"
-	if !strings.HasSuffix(out.String(), want) {
-		t.Errorf("got\n%s, want at its end\n%s", out.String(), want)
-	}
-	none, err := parseCosts(strings.NewReader(page), "other")
-	out.Reset()
-	printCosts(&out, "other", none)
-	if err != nil || out.String() != "This sidecar has not decided by other yet.\n" {
-		t.Errorf("of a policy without decisions: got %q, %v", out.String(), err)
 	}
 }
