@@ -14,10 +14,11 @@ const (
 	// causes are in the group whose causes are not known.
 	maxCauses = 16
 	// maxExplained is for how many reasons the causes of such groups are known, and maxPending for how many
-	// they are looked for at a time; maxExplainedOfPair is for how many they are known in all.
+	// they are looked for at a time. The others are those of all groups of a pair.
 	maxExplained       = 512
 	maxPending         = 64
 	maxExplainedOfPair = 1 << 14
+	maxPendingOfPair   = 512
 	// firstExplained is how many requests are explained, of those whose reasons are not known, before it is only
 	// every time that there are twice as many.
 	firstExplained = 3
@@ -83,9 +84,10 @@ func (p *pair) countDiffering(c Comparison, by caller, at int64) (ask Unexplaine
 	reasons := known.reasonsOf(c)
 	cause, found := known.causes[reasons]
 	waiting := known.pending[reasons]
-	if waiting == nil && !found && reasons != (Reasons{}) && p.mayExplain(known) {
+	if waiting == nil && !found && reasons != (Reasons{}) && p.mayExplain(id, known) {
 		waiting = &pendingGroup{}
 		known.pending[reasons] = waiting
+		p.pending++
 	}
 	if waiting == nil {
 		id.cause = cause
@@ -109,10 +111,28 @@ func (e *explanations) reasonsOf(c Comparison) Reasons {
 	return Reasons{3: uint64(e.unreasoned)}
 }
 
-// mayExplain reports whether there is room to look for the causes of other reasons.
-func (p *pair) mayExplain(known *explanations) bool {
-	return len(known.pending) < maxPending && len(known.causes) < maxExplained && p.explained < maxExplainedOfPair
+// mayExplain reports whether there is room to look for the causes of other reasons. It makes room by giving up those
+// that nobody looks for now.
+func (p *pair) mayExplain(id groupID, known *explanations) bool {
+	if len(known.causes) >= maxExplained || p.explained >= maxExplainedOfPair {
+		return false
+	}
+	if len(known.pending) >= maxPending {
+		p.release(id, known, (*pendingGroup).isIdle)
+	}
+	if p.pending >= maxPendingOfPair {
+		for id, known := range p.explanations {
+			p.release(id, known, (*pendingGroup).isIdle)
+		}
+	}
+	return len(known.pending) < maxPending && p.pending < maxPendingOfPair
 }
+
+// isIdle reports whether nobody looks for the causes now.
+func (g *pendingGroup) isIdle() bool { return !g.underWay }
+
+// always is true of all pending groups.
+func always(*pendingGroup) bool { return true }
 
 // ask reports whether the causes should be looked for now, which is then under way.
 func (g *pendingGroup) ask() bool {
@@ -149,9 +169,8 @@ func (p *pair) explain(of Unexplained, result ExplainResult, causes []*evidencep
 	case waiting == nil:
 	case isReasons(of.reasons):
 		waiting.underWay, waiting.failed = false, result == Failed
-	default:
-		delete(known.pending, of.reasons) // there is no other attempt
-		p.addGroup(of.group, &waiting.group)
+	default: // there is no other attempt
+		p.release(of.group, known, func(g *pendingGroup) bool { return g == waiting })
 	}
 }
 
@@ -162,7 +181,7 @@ func (p *pair) noteCauses(of Unexplained, known *explanations, causes []*evidenc
 		cause = unknownCause
 	}
 	known.distinct[cause] = true
-	if isReasons(of.reasons) && len(known.causes) < maxExplained {
+	if _, again := known.causes[of.reasons]; !again && isReasons(of.reasons) && len(known.causes) < maxExplained {
 		known.causes[of.reasons] = cause
 		p.explained++
 	}
@@ -171,6 +190,7 @@ func (p *pair) noteCauses(of Unexplained, known *explanations, causes []*evidenc
 		return
 	}
 	delete(known.pending, of.reasons)
+	p.pending--
 	if cause != unknownCause {
 		waiting.causes = clipCauses(causes)
 	}
@@ -194,15 +214,18 @@ func (p *pair) endExplanationsOf(id groupID) {
 	known := p.explanations[id]
 	delete(p.explanations, id)
 	p.explained -= len(known.causes)
-	p.release(id, known)
+	p.release(id, known, always)
 }
 
-// release counts requests whose causes are looked for among those of unknown causes.
-func (p *pair) release(id groupID, known *explanations) {
-	for _, waiting := range known.pending {
-		p.addGroup(id, &waiting.group)
+// release counts requests whose causes are looked for, of those that are chosen, among those of unknown causes.
+func (p *pair) release(id groupID, known *explanations, chosen func(*pendingGroup) bool) {
+	for reasons, waiting := range known.pending {
+		if chosen(waiting) {
+			p.addGroup(id, &waiting.group)
+			delete(known.pending, reasons)
+			p.pending--
+		}
 	}
-	clear(known.pending)
 }
 
 // allGroups returns the groups by their ID, with the requests whose causes are looked for among those of unknown

@@ -152,6 +152,18 @@ func TestCausesAreBounded(t *testing.T) {
 	e.want(t, "of 100 reasons", map[int32]int64{0: 100})
 
 	e = &explaining{Tally: newTally()}
+	for why := range uint64(200) { // for which there is no time, and no second request
+		if e.request(1 + why) {
+			e.Explain("live", e.last, evidence.Busy, nil)
+		}
+	}
+	if e.request(1000); len(e.asked) != 201 {
+		t.Errorf("%d causes are looked for, want 201: those for which there was no time make room", len(e.asked))
+	}
+	e.found(5)
+	e.want(t, "of 201 reasons", map[int32]int64{0: 200, 5: 1})
+
+	e = &explaining{Tally: newTally()}
 	for why := range uint64(2000) {
 		if e.request(1 + why) {
 			e.found(int32(1 + why%40))

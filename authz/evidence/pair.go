@@ -44,9 +44,10 @@ type pairGroups struct {
 	// other :: kind → how many requests there are in groups that are not kept.
 	other map[kind]int64
 	// explanations :: ID of a group without its cause → what is known of the causes of such groups, of the requests
-	// that were counted one by one; explained is for how many reasons it is.
-	explanations map[groupID]*explanations
-	explained    int
+	// that were counted one by one. explained is for how many reasons causes are known, and pending for how many they
+	// are looked for.
+	explanations       map[groupID]*explanations
+	explained, pending int
 }
 
 // progress is what was not examined or compared, or not yet.
@@ -325,7 +326,7 @@ func (p *pair) boundGroups(n int) {
 		return
 	}
 	for id, known := range p.explanations {
-		p.release(id, known)
+		p.release(id, known, always)
 	}
 	for _, id := range rankGroups(p.groups)[min(n, len(p.groups)):] {
 		p.other[id.kind] += p.groups[id].count
