@@ -197,9 +197,9 @@ func (s *Server) acceptanceCreation(
 	if made.Etag, err = content.AcceptanceEtag(made); err != nil {
 		return nil, Txn{}, err
 	}
-	write, err := stored.acceptances.knowing(made, callers).put(list)
+	writes, err := stored.acceptedWrites(stored.acceptances.knowing(made, callers), list)
 	conditions := []Condition{stored.parent.Unchanged(), stored.unchanged(), stored.acceptances.unchanged(), config.Unchanged()}
-	return made, Txn{Conditions: conditions, Writes: []Write{write}}, err
+	return made, Txn{Conditions: conditions, Writes: writes}, err
 }
 
 // acceptanceUID returns the UID of an acceptance: for the request ID of a caller always the same.
@@ -351,6 +351,10 @@ func (s *Server) DeleteAcceptance(ctx context.Context, r *adminpb.DeleteAcceptan
 func (s *Server) acceptanceDeletion(
 	ctx context.Context, name Key, r *adminpb.DeleteAcceptanceRequest,
 ) (*adminpb.Acceptance, Txn, error) {
+	experiment, err := s.readExperiment(ctx, name.parent())
+	if err != nil {
+		return nil, Txn{}, err
+	}
 	stored, err := s.readAcceptances(ctx, name.parent())
 	if err != nil {
 		return nil, Txn{}, err
@@ -374,8 +378,8 @@ func (s *Server) acceptanceDeletion(
 			rest = append(rest, one)
 		}
 	}
-	write, err := stored.put(rest)
-	return a, Txn{Conditions: []Condition{stored.unchanged()}, Writes: []Write{write}}, err
+	writes, err := experiment.acceptedWrites(stored, rest)
+	return a, Txn{Conditions: []Condition{experiment.unchanged(), stored.unchanged()}, Writes: writes}, err
 }
 
 // acceptanceSchema is what a filter over acceptances may name.

@@ -116,6 +116,38 @@ func (e storedExperiment) with(a *adminpb.Acceptance) ([]*adminpb.Acceptance, er
 	return append(list, a), nil
 }
 
+// acceptedWrites are the writes that put a list in the place of the acceptances of an experiment.
+func (e storedExperiment) acceptedWrites(before storedAcceptances, list []*adminpb.Acceptance) ([]Write, error) {
+	write, err := before.put(list)
+	if err != nil || e.experiment == nil { // of an experiment that cannot be read
+		return []Write{write}, err
+	}
+	names, err := e.namesOf(list)
+	if err != nil || names == nil {
+		return []Write{write}, err
+	}
+	return []Write{write, names}, nil
+}
+
+// namesOf is the write that has sidecars count requests by the paths of the groups that were accepted, as a list says; nil
+// if they do so already.
+func (e storedExperiment) namesOf(list []*adminpb.Acceptance) (Write, error) {
+	var paths []string
+	for _, a := range list {
+		if path := a.GetDifference().GetPath(); path != "" && a.ExperimentEtag == e.experiment.Etag && a.State != adminpb.Acceptance_REPLACED {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	if slices.Equal(paths, e.experiment.AcceptedPaths) {
+		return nil, nil
+	}
+	experiment := proto.CloneOf(e.experiment)
+	experiment.AcceptedPaths = paths
+	return NewPut(e.name, experiment.Etag, experiment)
+}
+
 // needsRules reports whether some acceptance holds only if the rules of the live policy are
 // those that it was made for: the policy has changed since, and the experiment has not.
 func (e storedExperiment) needsRules() bool {

@@ -391,6 +391,9 @@ func experimentPut(experiment *adminpb.PolicyExperiment) (Put, error) {
 	if err != nil {
 		return Put{}, err
 	}
+	if experiment.Etag != etag {
+		experiment.AcceptedPaths = nil // nothing of this content was accepted yet
+	}
 	experiment.Etag = etag
 	return NewPut(Key(experiment.Name), etag, experiment)
 }

@@ -916,7 +916,10 @@ type PolicyExperiment struct {
 	// Optional. The differences that the change is meant to make, at most 32. A request that
 	// differs in a way that is expected counts against no requirement. They are part of the
 	// content: a change of them changes the etag, and what was compared before counts no more.
-	Expects       []*Expectation `protobuf:"bytes,15,rep,name=expects,proto3" json:"expects,omitempty"`
+	Expects []*Expectation `protobuf:"bytes,15,rep,name=expects,proto3" json:"expects,omitempty"`
+	// Output only. The paths of the groups of differences that were accepted: sidecars
+	// count their requests by these names, however many other paths there are.
+	AcceptedPaths []string `protobuf:"bytes,16,rep,name=accepted_paths,json=acceptedPaths,proto3" json:"accepted_paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1052,6 +1055,13 @@ func (x *PolicyExperiment) GetBaseRevision() string {
 func (x *PolicyExperiment) GetExpects() []*Expectation {
 	if x != nil {
 		return x.Expects
+	}
+	return nil
+}
+
+func (x *PolicyExperiment) GetAcceptedPaths() []string {
+	if x != nil {
+		return x.AcceptedPaths
 	}
 	return nil
 }
@@ -8749,7 +8759,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:o\xeaAl\n" +
-	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\x9a\b\n" +
+	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\xc6\b\n" +
 	"\x10PolicyExperiment\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x128\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x02R\x06policy\x12Z\n" +
@@ -8769,7 +8779,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x0fcreator_display\x18\r \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\x12O\n" +
 	"\rbase_revision\x18\x0e \x01(\tB*\xe0A\x01\xfaA$\n" +
 	"\"understudy.internal/PolicyRevisionR\fbaseRevision\x12?\n" +
-	"\aexpects\x18\x0f \x03(\v2 .understudy.admin.v1.ExpectationB\x03\xe0A\x01R\aexpects\x1a>\n" +
+	"\aexpects\x18\x0f \x03(\v2 .understudy.admin.v1.ExpectationB\x03\xe0A\x01R\aexpects\x12*\n" +
+	"\x0eaccepted_paths\x18\x10 \x03(\tB\x03\xe0A\x03R\racceptedPaths\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +

@@ -24,7 +24,7 @@ const maxInner = 2 * maxChildren
 // changes becomes. Of the first segments 64 are left: by turns that of the best group, as ranked
 // has their patterns, and that of most weight. Of another node with more than 32 words, those
 // are left that have much of the weight. crowds are those of a sidecar: of such a node, words that
-// the node has taken the name from are left if they have.
+// the node has taken the name from are left if they have. Words of keptWeight are always left.
 func foldPatterns(patterns map[string]int64, ranked func() []string, crowds map[string]crowd) map[string]string {
 	root := &foldNode{}
 	for p, weight := range patterns {
@@ -129,6 +129,11 @@ func (out *patternFolds) unnamed(path string, words []word) []string {
 // firstWords returns 64 words: by turns that of most weight and that of the best group.
 func firstWords(words []word, ranked []string) map[string]bool {
 	left := make(map[string]bool, maxFirst)
+	for _, w := range words {
+		if w.weight >= keptWeight {
+			left[w.segment] = true
+		}
+	}
 	for i := 0; len(left) < maxFirst; i++ {
 		if i < len(ranked) && strings.HasPrefix(ranked[i], "/") {
 			if first, _, _ := strings.Cut(ranked[i][1:], "/"); first != anySegment && first != anyRest {
@@ -152,7 +157,8 @@ func heavyWords(words []word, c crowd) map[string]bool {
 	left := make(map[string]bool, maxChildren)
 	heavy := true
 	for i, w := range words {
-		if heavy = heavy && i < maxChildren && w.weight*keepShare >= rest; heavy || c.named[w.segment] {
+		kept := w.weight >= keptWeight
+		if heavy = kept || heavy && i < maxChildren && w.weight*keepShare >= rest; heavy || c.named[w.segment] {
 			left[w.segment] = true
 		}
 		rest -= w.weight

@@ -30,6 +30,8 @@ type pair struct {
 	pairGroups
 	labels      map[labelID]*label
 	populations populations
+	// kept are path patterns that are not folded.
+	kept map[string]bool
 	// hours are those of the requests compared.
 	hours week
 	// items are what requests have shown of the items in which the policies differ.
@@ -62,8 +64,9 @@ type progress struct {
 // examinations is how many requests are still to be examined, and how many could not be.
 type examinations struct{ pending, unexamined int64 }
 
-func newPair() *pair {
+func newPair(kept map[string]bool) *pair {
 	return &pair{
+		kept:           kept,
 		drops:          make(map[string]int64),
 		pairGroups:     pairGroups{groups: make(map[groupID]*group), other: make(map[kind]int64), explanations: make(map[groupID]*explanations)},
 		endpointCounts: endpointCounts{endpoints: make(map[endpoint]*passes), found: make(map[*Pattern]*passes)},
@@ -279,6 +282,11 @@ func (p *pair) patterns() map[string]int64 {
 	}
 	for id, g := range p.allGroups() {
 		out[id.pattern] += g.count
+	}
+	for path := range p.kept {
+		if _, known := out[path]; known {
+			out[path] += keptWeight
+		}
 	}
 	return out
 }

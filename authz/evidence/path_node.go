@@ -18,6 +18,8 @@ type pathNode struct {
 	// late is as that of patterns; gone says that the node is none any more. crowded says that
 	// there were more words than names: most of those without one may be ids.
 	late, gone, crowded bool
+	// kept says that the name is not taken away.
+	kept bool
 	weights
 }
 
@@ -57,6 +59,9 @@ func (p *pathNode) word(segment string) *pathNode {
 // weight is how many requests there were here and below, in half-lives.
 func (p *pathNode) weight() int64 {
 	sum := p.credit + p.requests.Load()
+	if p.kept {
+		sum += keptWeight
+	}
 	p.each(func(c *pathNode) { sum += c.weight() })
 	return sum
 }

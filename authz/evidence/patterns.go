@@ -14,6 +14,9 @@ const (
 	// both are made for what is beyond.
 	maxNodes    = 1024
 	maxPatterns = 2048
+	// maxKeptPaths is how many path patterns are kept, and keptWeight what each weighs: more than all requests.
+	maxKeptPaths = 100
+	keptWeight   = 1 << 48
 	// maxMethods is how many methods are kept apart, next to those of HTTP, and maxMethod how long
 	// one may be.
 	maxMethods = 24
@@ -44,6 +47,45 @@ type Patterns struct {
 	first, leaves   []light
 	// halved is when all requests were made to count half, the last time.
 	halved time.Time
+	// kept are the nodes whose names are not taken away.
+	kept []*pathNode
+}
+
+// Keep sets the path patterns whose names are not taken away, as [Patterns.Of] has made them: at most maxKeptPaths.
+func (s *Patterns) Keep(paths []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, node := range s.kept {
+		node.kept = false
+	}
+	s.kept = s.kept[:0]
+	s.first, s.leaves = nil, nil
+	for _, path := range paths[:min(maxKeptPaths, len(paths))] {
+		if node := s.named(path); node != nil {
+			node.kept = true
+			s.kept = append(s.kept, node)
+		}
+	}
+}
+
+// named returns the node of a path pattern, which it makes if need be, also where all names are taken.
+func (s *Patterns) named(path string) *pathNode {
+	at, rest, more := s.root, strings.TrimPrefix(path, "/"), strings.HasPrefix(path, "/")
+	for depth := 0; more; depth++ {
+		var segment string
+		segment, rest, more = segments(rest)
+		next := at.word(segment)
+		switch {
+		case segment == anySegment:
+			next = s.any(at)
+		case segment == anyRest || depth == maxDepth:
+			return s.rest(at)
+		case next == nil:
+			next = s.name(at, segment, 0)
+		}
+		at = next
+	}
+	return at
 }
 
 // Pattern is a method and a path pattern. The method of a reservation is its call; it has no

@@ -2,6 +2,7 @@ package evidence_test
 
 import (
 	"fmt"
+	"slices"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -260,4 +261,53 @@ func BenchmarkPattern(b *testing.B) {
 			patterns.Of("GET", paths[i%len(paths)])
 		}
 	})
+}
+
+// TestAcceptedPathsKeepTheirNames: however many other paths there are, before and after, in the tree of a node and in a
+// sum of several, requests of a group that was accepted are counted by its name.
+func TestAcceptedPathsKeepTheirNames(t *testing.T) {
+	kept := []string{"/payroll/export", "/orders/*/audit", "/v1/admin/users/list"}
+	for _, keep := range []bool{true, false} {
+		sum := evidence.NewSum(newTally().Content(), nil)
+		for node := range 3 {
+			tally := newTally()
+			flood := func(times int) {
+				for i := range times {
+					for _, path := range []string{"/%c%c%c", "/payroll/%c%c%c", "/orders/7/%c%c%c", "/v1/%c%c%c", "/v1/admin/%c%c%c/x"} {
+						word := fmt.Sprintf(path, 'a'+i%26, 'a'+i/26%26, 'a'+i/676%26)
+						for range 3 {
+							count(tally, "live", request{method: "GET", path: word, live: allowed, experiment: denied})
+						}
+					}
+				}
+			}
+			flood(700)
+			if keep {
+				tally.Patterns().Keep(kept)
+				tally.Keep(kept)
+			}
+			flood(700)
+			for _, path := range []string{"/payroll/export", "/orders/8/audit", "/v1/admin/users/list"} {
+				count(tally, "live", request{method: "POST", path: path, live: denied, experiment: allowed})
+			}
+			flood(700)
+			e := tally.Snapshot(begun)
+			checkSums(t, e)
+			checkSize(t, e, evidence.MaxRecord)
+			sum.Add(e)
+			if node == 2 {
+				e = sum.Evidence()
+				checkSums(t, e)
+			}
+			named := 0
+			for _, g := range e.GetPairs()[0].GetGroups() {
+				if slices.Contains(kept, g.GetPattern()) && g.GetMethod() == "POST" {
+					named++
+				}
+			}
+			if keep != (named == len(kept)) {
+				t.Errorf("node %d: %d of the paths have their names; kept: %v", node, named, keep)
+			}
+		}
+	}
 }

@@ -90,6 +90,7 @@ func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (
 // renew begins another ID, with nothing counted.
 func (t *Tally) renew(now time.Time) {
 	t.sum = NewSum(t.content, t.patterns)
+	t.sum.Keep(t.kept)
 	t.publications = publications{id: uuid.NewString(), answered: now, final: t.final}
 	t.since = max(t.since, now.UnixMilli())
 }

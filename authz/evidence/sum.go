@@ -48,6 +48,8 @@ type Sum struct {
 	now    *counts
 	// patterns are those of the node that counts; nil of a sum of several.
 	patterns *Patterns
+	// kept are path patterns that are not folded. The pairs have the same map.
+	kept map[string]bool
 }
 
 // Content is one content of an experiment: the resource name and the unique ID of the experiment, and the etag
@@ -59,7 +61,7 @@ type Content struct{ Experiment, UID, Etag string }
 func NewSum(of Content, patterns *Patterns) *Sum {
 	return &Sum{
 		content: of, patterns: patterns,
-		pairs: make(map[string]*pair), points: make(map[int64]*counts),
+		pairs: make(map[string]*pair), points: make(map[int64]*counts), kept: make(map[string]bool),
 	}
 }
 
@@ -106,6 +108,14 @@ func (s *Sum) SetItems(policyEtag string, m *evidencepb.Items) {
 	s.pair(policyEtag).items = []*evidencepb.Items{m}
 }
 
+// Keep sets the path patterns that are not folded, of which there are at most maxKeptPaths.
+func (s *Sum) Keep(paths []string) {
+	clear(s.kept)
+	for _, path := range paths[:min(maxKeptPaths, len(paths))] {
+		s.kept[path] = true
+	}
+}
+
 // Add adds evidence, which may not be modified any more. It is left out, and false returned, if it
 // is of another content of the experiment.
 func (s *Sum) Add(e *evidencepb.Evidence) bool {
@@ -116,8 +126,13 @@ func (s *Sum) Add(e *evidencepb.Evidence) bool {
 	if e.GetPublishInterval().AsDuration() > s.interval.AsDuration() {
 		s.interval = e.GetPublishInterval()
 	}
+	for _, path := range e.GetKeptPaths() {
+		if len(s.kept) < maxKeptPaths {
+			s.kept[path] = true
+		}
+	}
 	for _, p := range e.GetPairs() {
-		pairIn(s.pairs, p.GetPolicyEtag()).add(p)
+		s.pairOf(p.GetPolicyEtag()).add(p)
 	}
 	if e.GetEarlier() != nil {
 		s.early().add(e.GetEarlier())
@@ -161,20 +176,20 @@ func (s *Sum) pair(policyEtag string) *pair {
 	if s.pairs[policyEtag] == nil && len(s.pairs) >= slack*maxPairs {
 		s.bound()
 	}
-	return pairIn(s.pairs, policyEtag)
+	return s.pairOf(policyEtag)
 }
 
-// pairIn returns the pair of a live policy, made if there is none.
-func pairIn(pairs map[string]*pair, policyEtag string) *pair {
-	if pairs[policyEtag] == nil {
-		pairs[policyEtag] = newPair()
+// pairOf returns the pair of a live policy, made if there is none.
+func (s *Sum) pairOf(policyEtag string) *pair {
+	if s.pairs[policyEtag] == nil {
+		s.pairs[policyEtag] = newPair(s.kept)
 	}
-	return pairs[policyEtag]
+	return s.pairs[policyEtag]
 }
 
 func (s *Sum) early() *pair {
 	if s.earlier == nil {
-		s.earlier = newPair()
+		s.earlier = newPair(s.kept)
 	}
 	return s.earlier
 }
@@ -244,6 +259,7 @@ func etags(pairs map[string]*pair) []string {
 func (s *Sum) message() *evidencepb.Evidence {
 	e := &evidencepb.Evidence{
 		Experiment: s.content.Experiment, Uid: s.content.UID, ExperimentEtag: s.content.Etag, PublishTime: s.published, PublishInterval: s.interval,
+		KeptPaths: slices.Sorted(maps.Keys(s.kept)),
 	}
 	for _, etag := range etags(s.pairs) {
 		e.Pairs = append(e.Pairs, s.pairs[etag].message(etag))

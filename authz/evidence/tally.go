@@ -22,8 +22,9 @@ type Tally struct {
 	started time.Time
 
 	mu sync.Mutex
-	// sum is what was counted since the present ID began.
-	sum *Sum
+	// sum is what was counted since the present ID began, and kept are the path patterns that are not folded.
+	sum  *Sum
+	kept []string
 	publications
 	// policyEtag is that of the live policy that the experiment is compared with, since when in Unix
 	// milliseconds; empty while it is not.
@@ -74,6 +75,15 @@ func (t *Tally) Explain(policyEtag string, of Unexplained, result ExplainResult,
 	defer t.mu.Unlock()
 	t.sum.Explain(policyEtag, of, result, causes)
 	t.changed = t.changed || result == Found
+}
+
+// Keep sets the path patterns whose requests are counted by these names, however many other paths there are: those of
+// groups that were accepted. The names themselves are kept by [Patterns.Keep].
+func (t *Tally) Keep(paths []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = paths
+	t.sum.Keep(paths)
 }
 
 // MarkChanged says that there is something new besides counts, which should not wait for the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -214,6 +215,34 @@ func TestEvidenceSaysWhyAndHowMuchWasSeen(t *testing.T) {
 	})
 	if cause.GetFile() != "authz.rego" || cause.GetLine() != 3 || cause.GetText() != "input.n > 3" {
 		t.Errorf("got the cause %v, want authz.rego:3 input.n > 3", cause)
+	}
+}
+
+// TestAcceptedPathsAreFollowed: an acceptance changes which paths keep their names, and nothing of what is counted.
+func TestAcceptedPathsAreFollowed(t *testing.T) {
+	feed := newPublishedFeed()
+	next := experiment("e", "W/e", allowIf(`input.method == "PUT"`))
+	next.Uid = "uid"
+	accept := func(paths ...string) {
+		next = proto.CloneOf(next)
+		next.AcceptedPaths = paths
+		feed.awaitApplied(t, feed.put(webName, authz.PolicyState{Policy: policy("W/1", allowIf(onlyGET)), Experiments: []*adminpb.PolicyExperiment{next}}))
+	}
+	s, _ := start(t, feed, func(c *sidecar.Config) { c.Feed = feed })
+	accept()
+	testkit.Closed(t, "s is ready", s.Ready())
+	for i, paths := range [][]string{{"/payroll/export"}, {"/orders/*", "/payroll/export"}, nil} {
+		s.Check(t.Context(), request("GET", nil))
+		accept(paths...)
+		var e *evidencepb.Evidence
+		testkit.Await(t, fmt.Sprint("the paths are ", paths), func() bool {
+			tallies := 0
+			e = feed.merged(t, func(string, *evidencepb.Evidence) { tallies++ })
+			if tallies > 1 {
+				t.Fatalf("there are %d tallies, want one", tallies)
+			}
+			return slices.Equal(e.GetKeptPaths(), paths) && len(e.GetPairs()) > 0 && e.GetPairs()[0].GetCounts().GetNewlyDenied() == int64(i+1)
+		})
 	}
 }
 

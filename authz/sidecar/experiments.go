@@ -120,6 +120,19 @@ func (s *Sidecar) tally(experiment *adminpb.PolicyExperiment, before *rehearsal.
 	return s.ledger.Tally(of, evidence.NewExpectations(experiment.Expects))
 }
 
+// keepPaths has the paths of accepted groups keep their names.
+func (e *entry) keepPaths() {
+	var all []string
+	for _, x := range e.experiments {
+		paths := e.experiment(x.Name).GetAcceptedPaths()
+		x.Evidence.Keep(paths)
+		all = append(all, paths...)
+	}
+	if len(e.experiments) > 0 {
+		e.experiments[0].Evidence.Patterns().Keep(all) // which all experiments of the policy share
+	}
+}
+
 // active returns the experiments of a snapshot that are compared: those that have compiled.
 func (s *snapshot) active() []evidence.Active {
 	var out []evidence.Active

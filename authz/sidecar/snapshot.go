@@ -125,6 +125,7 @@ func (s *Sidecar) compile(ctx context.Context, changes []change) {
 		for _, experiment := range c.state.Experiments {
 			s.addExperiment(c.entry, c.old, experiment, c.sequence)
 		}
+		c.entry.keepPaths()
 	}
 }
 

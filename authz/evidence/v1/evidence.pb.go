@@ -30,6 +30,8 @@ const (
 // are over. Publishing it again replaces it.
 type Evidence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path patterns of groups of differences that were accepted, which are not folded.
+	KeptPaths []string `protobuf:"bytes,12,rep,name=kept_paths,json=keptPaths,proto3" json:"kept_paths,omitempty"`
 	// The experiment's resource name and unique ID.
 	Experiment string `protobuf:"bytes,1,opt,name=experiment,proto3" json:"experiment,omitempty"`
 	Uid        string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
@@ -81,6 +83,13 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
 	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Evidence) GetKeptPaths() []string {
+	if x != nil {
+		return x.KeptPaths
+	}
+	return nil
 }
 
 func (x *Evidence) GetExperiment() string {
@@ -1367,8 +1376,10 @@ var File_understudy_authz_evidence_v1_evidence_proto protoreflect.FileDescriptor
 
 const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\n" +
-	"+understudy/authz/evidence/v1/evidence.proto\x12\x16understudy.evidence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x03\n" +
-	"\bEvidence\x12\x1e\n" +
+	"+understudy/authz/evidence/v1/evidence.proto\x12\x16understudy.evidence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\x04\n" +
+	"\bEvidence\x12\x1d\n" +
+	"\n" +
+	"kept_paths\x18\f \x03(\tR\tkeptPaths\x12\x1e\n" +
 	"\n" +
 	"experiment\x18\x01 \x01(\tR\n" +
 	"experiment\x12\x10\n" +

@@ -39,7 +39,8 @@ A group is accepted for the callers that it has now, and for twice as many reque
 --max-callers and --max-requests allow more. It counts again when there are more, and when
 the experiment or the rules of the live policy change. A change of the live policy's data
 alone leaves it accepted, and no limit begins anew. Requests that differ for another cause are
-another group, which nobody has accepted, and so is a path that is folded with others. An item is accepted as
+another group, which nobody has accepted. Its path keeps its name, however many other paths
+there are. An item is accepted as
 long as the policies differ in it, in the same way. Accepting the same again replaces what
 was accepted of it before.
 
