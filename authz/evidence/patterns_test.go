@@ -2,8 +2,8 @@ package evidence_test
 
 import (
 	"fmt"
-	"slices"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
