@@ -137,7 +137,8 @@ type versionPair struct {
 func (e storedExperiment) versions() [3]versionPair {
 	live, own := e.parent.Policy, e.experiment
 	return [3]versionPair{
-		{pair{e.base.Etag, live.Etag}, e.base, live}, {pair{e.base.Etag, own.Etag}, e.base, own.Policy}, {pair{own.Etag, live.Etag}, own.Policy, live},
+		{pair{e.base.Etag, live.Etag, true}, e.base, live}, {pair{e.base.Etag, own.Etag, true}, e.base, own.Policy},
+		{pair{own.Etag, live.Etag, true}, own.Policy, live},
 	}
 }
 

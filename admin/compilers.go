@@ -26,8 +26,9 @@ type Compiler interface {
 	// Test runs the tests of a policy, all of them within limit and of ctx. The error is as
 	// that of Compile, or context.DeadlineExceeded if the limit was too short.
 	Test(ctx context.Context, p *adminpb.Policy, limit time.Duration, options regotest.Options) (regotest.Report, error)
-	// Items returns in what a policy differs from the live one. The error is as that of Compile.
-	Items(ctx context.Context, live, candidate *adminpb.Policy) (*change.List, error)
+	// Items returns in what a policy differs from the live one; if only what has an effect counts, as
+	// authz.EffectiveItems. The error is as that of Compile.
+	Items(ctx context.Context, live, candidate *adminpb.Policy, effective bool) (*change.List, error)
 }
 
 // ErrNoCompiler says that nothing can compile a policy at the moment: nobody knows whether
@@ -51,8 +52,12 @@ func (localCompiler) Test(
 	return authz.RunTests(limited, p, options)
 }
 
-func (localCompiler) Items(ctx context.Context, live, candidate *adminpb.Policy) (list *change.List, err error) {
-	background.Run(proto.Size(live)+proto.Size(candidate), func() { list, err = authz.Items(ctx, live, candidate) })
+func (localCompiler) Items(ctx context.Context, live, candidate *adminpb.Policy, effective bool) (list *change.List, err error) {
+	items := authz.Items
+	if effective {
+		items = authz.EffectiveItems
+	}
+	background.Run(proto.Size(live)+proto.Size(candidate), func() { list, err = items(ctx, live, candidate) })
 	return list, err
 }
 

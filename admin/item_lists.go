@@ -9,8 +9,12 @@ import (
 	"understudy/rego/change"
 )
 
-// pair names the contents of two versions by their etags, of which the second is compared with the first.
-type pair struct{ from, to string }
+// pair names the contents of two versions by their etags, of which the second is compared with the first; effective says
+// that only what has an effect counts.
+type pair struct {
+	from, to  string
+	effective bool
+}
 
 // itemList is in what a pair differs. Its list is nil if that could not be found out when it was made.
 type itemList struct {
@@ -76,7 +80,7 @@ func sizeOf(of pair, d *itemList) int {
 }
 
 // pair is that of an experiment and its policy, both of which can be read.
-func (e storedExperiment) pair() pair { return pair{e.parent.Policy.Etag, e.experiment.Etag} }
+func (e storedExperiment) pair() pair { return pair{from: e.parent.Policy.Etag, to: e.experiment.Etag} }
 
 // itemsOf returns in what an experiment differs from its policy, both of which can be read and were
 // read with their contents, unless it has that already; nil if it cannot be found out. The error is
@@ -99,7 +103,7 @@ func (s *Server) compared(ctx context.Context, experiment Key, p versionPair) (*
 		if d = s.itemLists.find(p.pair); d != nil {
 			return nil // anyone who waited for a turn waited for this
 		}
-		list, err := s.compilers.compiler.Items(ctx, p.from, p.to)
+		list, err := s.compilers.compiler.Items(ctx, p.from, p.to, p.pair.effective)
 		if passes(ctx, err) {
 			return err
 		}

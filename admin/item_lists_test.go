@@ -33,7 +33,7 @@ func (*comparer) Test(ctx context.Context, p *adminpb.Policy, _ time.Duration, o
 	return authz.RunTests(ctx, p, options)
 }
 
-func (c *comparer) Items(ctx context.Context, live, candidate *adminpb.Policy) (*change.List, error) {
+func (c *comparer) Items(ctx context.Context, live, candidate *adminpb.Policy, _ bool) (*change.List, error) {
 	c.compared++
 	if c.err != nil {
 		return nil, c.err

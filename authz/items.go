@@ -18,6 +18,18 @@ import (
 // exempt. It follows from the two alone. The error is that of ctx or of a module that does not parse. It
 // never panics.
 func Items(ctx context.Context, live, candidate *adminpb.Policy) (*change.List, error) {
+	return listItems(ctx, sourceOf(live), sourceOf(candidate))
+}
+
+// EffectiveItems is Items of two versions of which each counts alone: what a version has where nothing that is asked
+// reads it, it does not have. So a change that was merged into a rule that is not called any more is missing.
+func EffectiveItems(ctx context.Context, from, to *adminpb.Policy) (*change.List, error) {
+	a, b := sourceOf(from), sourceOf(to)
+	a.Effective, b.Effective = true, true
+	return listItems(ctx, a, b)
+}
+
+func listItems(ctx context.Context, live, candidate change.Source) (*change.List, error) {
 	c, err := compareItems(ctx, live, candidate)
 	if err != nil {
 		return nil, err
@@ -26,13 +38,13 @@ func Items(ctx context.Context, live, candidate *adminpb.Policy) (*change.List, 
 	return &list, nil
 }
 
-func compareItems(ctx context.Context, live, candidate *adminpb.Policy) (c *change.Comparison, err error) {
+func compareItems(ctx context.Context, live, candidate change.Source) (c *change.Comparison, err error) {
 	defer func() {
 		if recover() != nil {
 			c, err = nil, fmt.Errorf("comparing the policies panicked")
 		}
 	}()
-	return change.Compare(ctx, sourceOf(live), sourceOf(candidate))
+	return change.Compare(ctx, live, candidate)
 }
 
 // sourceOf is what Compile reads of a policy.
@@ -81,7 +93,7 @@ type Judge struct {
 
 // NewJudge returns a judge for two policies, of which these are compiled. The error is as that of [Items].
 func NewJudge(ctx context.Context, live, candidate *adminpb.Policy, compiledLive, compiledCandidate *Policy) (*Judge, error) {
-	c, err := compareItems(ctx, live, candidate)
+	c, err := compareItems(ctx, sourceOf(live), sourceOf(candidate))
 	if err != nil {
 		return nil, err
 	}

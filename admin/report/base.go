@@ -62,8 +62,13 @@ func TakenBack(since, own, ahead *change.List) (out []*adminpb.Report_TakenBackC
 // data, nothing of that kind is ahead of the experiment. It may have more there.
 func isContained(of change.Item, ahead []change.Item) bool {
 	return !slices.ContainsFunc(ahead, func(a change.Item) bool {
-		return samePlace(of, a) && (of.Side == change.Both || a.Side == change.Both || a.Side == of.Side)
+		return samePlace(of, a) && !isOtherElement(of, a) && (of.Side == change.Both || a.Side == change.Both || a.Side == of.Side)
 	})
+}
+
+// isOtherElement reports whether two items are two elements of one array, each of which only one side has.
+func isOtherElement(a, b change.Item) bool {
+	return a.Element && b.Element && a.Path == b.Path && a.Side == b.Side && (a.Live != b.Live || a.Candidate != b.Candidate)
 }
 
 // samePlace reports whether two items are about one rule, or about places of data of which one is in the other.

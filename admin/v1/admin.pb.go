@@ -3249,7 +3249,8 @@ type ListPolicyExperimentsRequest struct {
 	// Optional. An AIP-160 filter over `name`, `policy`, `preview_metadata`,
 	// `annotations`, `etag`, `uid`, `display_name`, `reconciling`, `create_time`,
 	// `update_time`, `creator`, `creator_display`, `policy_editors`,
-	// `base_revision` and `expects`. A word alone searches `name` and `display_name`.
+	// `base_revision`, `expects` and `accepted_paths`. A word alone searches `name` and
+	// `display_name`.
 	// Example: `preview_metadata.state = ACTIVE AND policy.rules:*`
 	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Optional. An AIP-132 order, such as `create_time desc, display_name`.

@@ -118,8 +118,8 @@ func (c compiler) Test(
 	return report, unavailable(err)
 }
 
-func (c compiler) Items(ctx context.Context, live, candidate *adminpb.Policy) (*change.List, error) {
-	list, err := c.Supervisor.Items(ctx, live, candidate)
+func (c compiler) Items(ctx context.Context, live, candidate *adminpb.Policy, effective bool) (*change.List, error) {
+	list, err := c.Supervisor.Items(ctx, live, candidate, effective)
 	return list, unavailable(err)
 }
 

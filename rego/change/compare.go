@@ -22,6 +22,9 @@ type Source struct {
 	Paths []string
 	// Settings are what else decides, each with a text that differs where it does.
 	Settings []Setting
+	// Effective says that a rule which none of the paths can lead to, and data that no rule reads which they lead to,
+	// count as absent, also if the other policy has them in effect.
+	Effective bool
 }
 
 // Setting is something that decides and is neither Rego nor data.
@@ -71,6 +74,8 @@ func Compare(ctx context.Context, live, candidate Source) (*Comparison, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the candidate: %w", err)
 	}
+	l.keepEffective(&live)
+	c.keepEffective(&candidate)
 	b := &builder{out: &Comparison{}, ids: make(map[string]int)}
 	b.sides = map[Side]*policy{Live: l, Candidate: c}
 	b.settings(slices.Concat(live.Settings, l.annotations(live.Modules)), slices.Concat(candidate.Settings, c.annotations(candidate.Modules)))
@@ -225,4 +230,13 @@ func (p *policy) reads() (out []ast.Ref) {
 		}
 	}
 	return out
+}
+
+// keepEffective leaves out what has no effect in the policy, if its source says so.
+func (p *policy) keepEffective(s *Source) {
+	if !s.Effective {
+		return
+	}
+	p.definitions = slices.DeleteFunc(p.definitions, func(d *definition) bool { return !d.reached })
+	s.Data = &structpb.Struct{Fields: readFields(ast.DefaultRootRef, s.Data.GetFields(), p.reads())}
 }

@@ -70,7 +70,7 @@ func (b *builder) data(live, candidate *structpb.Struct, reads []ast.Ref) {
 	b.dataItems(slices.DeleteFunc(found, func(d dataItem) bool {
 		return !slices.ContainsFunc(reads, func(r ast.Ref) bool { return mayRead(r, d.ref) })
 	}), func(d dataItem) (Item, []string) {
-		item := Item{Kind: Data, Path: d.name.String()}
+		item := Item{Kind: Data, Path: d.name.String(), Element: d.element}
 		item.Live, item.Candidate = d.texts()
 		if d.table != nil {
 			item.Table = d.table.String()
@@ -90,6 +90,27 @@ func mayRead(ref, place ast.Ref) bool {
 		}
 	}
 	return true
+}
+
+// readFields returns the members of an object at a place that some of the references may read.
+func readFields(at ast.Ref, fields map[string]*structpb.Value, reads []ast.Ref) map[string]*structpb.Value {
+	out := make(map[string]*structpb.Value, len(fields))
+	for name, v := range fields {
+		place := at.Append(ast.StringTerm(name))
+		whole, some := false, false
+		for _, r := range reads {
+			if mayRead(r, place) {
+				some, whole = true, whole || len(r) <= len(place)
+			}
+		}
+		switch members := v.GetStructValue().GetFields(); {
+		case whole, some && members == nil:
+			out[name] = v
+		case some:
+			out[name] = structpb.NewStructValue(&structpb.Struct{Fields: readFields(place, members, reads)})
+		}
+	}
+	return out
 }
 
 // dataItems adds items with their edits; itemOf makes one, with what it is known by next to what differs. The places are

@@ -47,6 +47,8 @@ type Item struct {
 	Rule string
 	// Path is the place of data, such as data.roles.auditor; empty for others.
 	Path string
+	// Element says that it is an element of the array at Path.
+	Element bool
 	// Table is the place that an item of data is in.
 	Table string
 	// Live and Candidate are what differs, as the policies have it, cut after 120 bytes; empty if the side

@@ -31,7 +31,7 @@ func TakesBack(r *adminpb.Report) string {
 // TakenBack are the changes of the live policy that a commit would undo, one in a text.
 //
 //	data.users.u100.suspended: true was added
-//	data.shop.allow (shop.rego:9): h < 22 became h < 21; the experiment has neither
+//	data.shop.allow (shop.rego:9): h < 22 became h < 21; the experiment has another version, or none that has an effect
 func TakenBack(r *adminpb.Report) (texts []string) {
 	for _, c := range r.TakenBackChanges {
 		text := changePlace(c) + ": "
@@ -46,7 +46,7 @@ func TakenBack(r *adminpb.Report) (texts []string) {
 			text += c.BaseText + " became " + c.PolicyText
 		}
 		if c.State == adminpb.Report_TakenBackChange_OVERRIDDEN {
-			text += "; the experiment has neither"
+			text += "; the experiment has another version, or none that has an effect"
 		}
 		texts = append(texts, text)
 	}

@@ -73,7 +73,11 @@ func (l *lane) differing(w *work) {
 	}
 	var list *change.List
 	if err == nil {
-		list, err = authz.Items(w.ctx, live, candidate)
+		items := authz.Items
+		if asked.Effective {
+			items = authz.EffectiveItems
+		}
+		list, err = items(w.ctx, live, candidate)
 	}
 	l.answer(w.frame, wire.KindCompared, compared(list, err))
 }

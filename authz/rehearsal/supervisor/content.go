@@ -78,9 +78,9 @@ func (s *Supervisor) Test(
 	return tested.Report, tested.Refused.Err()
 }
 
-// Items returns in what a policy differs from a live one, found out in the rehearsal process. Its errors
-// are those of Compile.
-func (s *Supervisor) Items(ctx context.Context, live, candidate *adminpb.Policy) (*change.List, error) {
+// Items returns in what a policy differs from a live one, or, if only what has an effect counts, what
+// [authz.EffectiveItems] returns. It is found out in the rehearsal process. Its errors are those of Compile.
+func (s *Supervisor) Items(ctx context.Context, live, candidate *adminpb.Policy, effective bool) (*change.List, error) {
 	before, err := marshal(live)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the live policy: %w", err)
@@ -89,7 +89,7 @@ func (s *Supervisor) Items(ctx context.Context, live, candidate *adminpb.Policy)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the policy: %w", err)
 	}
-	answer, err := s.ask(ctx, wire.KindCompare, wire.Marshal(wire.CompareRequest{Live: before, Candidate: after, Time: contentTime}))
+	answer, err := s.ask(ctx, wire.KindCompare, wire.Marshal(wire.CompareRequest{Live: before, Candidate: after, Effective: effective, Time: contentTime}))
 	if err != nil {
 		return nil, refusal(err, "Comparing the policies fails: ")
 	}

@@ -179,16 +179,16 @@ func TestItemsOfTheAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := s.Items(t.Context(), live, candidate)
+	got, err := s.Items(t.Context(), live, candidate, false)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" || len(got.Items) == 0 {
 		t.Errorf("got %v (-want +got):\n%s", err, diff)
 	}
-	if got, err := s.Items(t.Context(), live, policy(`input.x = `)); err == nil {
+	if got, err := s.Items(t.Context(), live, policy(`input.x = `), false); err == nil {
 		t.Errorf("of one that does not parse: got %v", got)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Items(gone, live, candidate); !errors.Is(err, context.Canceled) {
+	if _, err := s.Items(gone, live, candidate, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("for who does not wait: got %v", err)
 	}
 	if got := len(kids.started()); got != 1 {

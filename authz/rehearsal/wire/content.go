@@ -103,6 +103,8 @@ type Traced struct {
 // CompareRequest is two policies, each marshalled.
 type CompareRequest struct {
 	Live, Candidate []byte
+	// Effective says that only what has an effect counts.
+	Effective bool `json:",omitempty"`
 	// Time bounds the comparison.
 	Time time.Duration
 }

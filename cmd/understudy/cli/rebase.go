@@ -19,6 +19,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/cmd/understudy/terminal"
+	"understudy/rego/change"
 )
 
 // rebaseFlags are the flags of `rebase`, of which each says what is done with the result.
@@ -39,7 +40,9 @@ This command merges the two: modules line by line, as git does, data value by va
 the list of filters by its elements. It shows what the experiment gets, and changes
 nothing. --apply writes the result to the server; --dir writes it to files, for git. What
 both have changed at one place is a conflict, which only people can resolve: --dir writes
-modules with both versions of those lines.
+modules with both versions of those lines. A change that has no effect where it would be
+merged, for example in a rule that the experiment does not call any more, has to be made by
+people, too.
 
 If the experiment has such changes in other words, or is to undo them, --keep leaves its
 content as it is and makes the live policy its base. It lists what is given up and asks;
@@ -73,7 +76,13 @@ type rebased struct {
 	// same says that it has all of that already.
 	same      bool
 	conflicts []policydiff.Conflict
+	// lacks are the changes of the live policy that have no effect in the merged policy, such as those of a rule that
+	// it does not call any more.
+	lacks []*adminpb.Report_TakenBackChange
 }
+
+// unresolved reports whether people have to do something before the merge has all that the live policy has.
+func (r *rebased) unresolved() bool { return len(r.conflicts)+len(r.lacks) > 0 }
 
 // rebase merges the live policy into an experiment.
 func (c *Client) rebase(ctx context.Context, name string, f rebaseFlags) error {
@@ -89,6 +98,9 @@ func (c *Client) rebase(ctx context.Context, name string, f rebaseFlags) error {
 	case len(r.conflicts) > 0:
 		c.showConflicts(r)
 		return fmt.Errorf("nothing was changed: %s; resolve them in files, which --dir writes", conflictsOf(r))
+	case f.apply && len(r.lacks) > 0:
+		c.showLacks(r)
+		return errors.New("nothing was changed: make these changes where the experiment needs them, in files, which --dir writes, or give them up with --keep")
 	case f.apply:
 		op, err := c.update(ctx, r, false)
 		return c.finish(ctx, op, err)
@@ -115,7 +127,23 @@ func (c *Client) merged(ctx context.Context, name string) (*rebased, error) {
 	r.after.BaseRevision = live.Revision
 	r.after.Policy, r.conflicts = policydiff.Merge(base, live, before.Policy)
 	r.same = policydiff.Of(before.Policy, r.after.Policy).Equal()
-	return r, nil
+	if len(r.conflicts) == 0 {
+		r.lacks, err = lacking(ctx, base, live, r.after.Policy)
+	}
+	return r, err
+}
+
+// lacking returns the changes of the live policy since a base that have no effect in a policy that they were merged into.
+func lacking(ctx context.Context, base, live, merged *adminpb.Policy) ([]*adminpb.Report_TakenBackChange, error) {
+	var lists [3]*change.List
+	for i, versions := range [3][2]*adminpb.Policy{{base, live}, {base, merged}, {merged, live}} {
+		list, err := authz.EffectiveItems(ctx, versions[0], versions[1])
+		if err != nil {
+			return nil, err
+		}
+		lists[i] = list
+	}
+	return report.TakenBack(lists[0], lists[1], lists[2]), nil
 }
 
 // baseOf returns the content that an experiment was made from.
@@ -153,9 +181,22 @@ func (c *Client) showRebased(ctx context.Context, r *rebased) error {
 	if r.same {
 		fmt.Fprintln(c.Out, "it has all that the live policy has changed since its base")
 	}
+	c.showLacks(r)
 	writeDifference(c.Out, terminal.PaletteFor(c.Out), r.before.Policy, r.after.Policy, maxDifference)
 	fmt.Fprintf(c.Err, "nothing was changed; `understudy rebase %s --apply` does that, and its counts begin anew\n", c.short(r.before.Name))
 	return nil
+}
+
+// showLacks lists the changes of the live policy that the merge does not bring into effect.
+func (c *Client) showLacks(r *rebased) {
+	if len(r.lacks) == 0 {
+		return
+	}
+	n := int64(len(r.lacks))
+	fmt.Fprintf(c.Err, "%s of the live policy would have no effect in the merged policy, or another one:\n", report.Counted(n, "change"))
+	for _, text := range verdict.TakenBack(&adminpb.Report{TakenBackCount: &n, TakenBackChanges: r.lacks}) {
+		fmt.Fprintf(c.Err, "  %s\n", terminal.Line(text))
+	}
 }
 
 // showConflicts shows what the three versions have where they conflict.

@@ -21,7 +21,7 @@ func (c *Client) writeRebased(r *rebased, dir string) error {
 	e := &adminpb.PolicyExperiment{
 		DisplayName: r.after.DisplayName, Annotations: r.after.Annotations, Expects: r.after.Expects, Policy: r.after.Policy, BaseRevision: r.after.BaseRevision,
 	}
-	if len(r.conflicts) > 0 {
+	if r.unresolved() {
 		e.BaseRevision = r.before.BaseRevision
 	}
 	names, err := writeExperiment(e, dir)
@@ -34,9 +34,13 @@ func (c *Client) writeRebased(r *rebased, dir string) error {
 		}
 	}
 	apply := fmt.Sprintf("understudy apply %s -f %s", c.short(r.before.Name), filepath.Join(dir, experimentFile))
-	if len(r.conflicts) == 0 {
+	switch {
+	case !r.unresolved():
 		fmt.Fprintf(c.Err, "nothing was changed on the server; `%s` does that\n", terminal.Line(apply))
 		return nil
+	case len(r.lacks) > 0:
+		c.showLacks(r)
+		return fmt.Errorf("make these changes where the experiment needs them, then call %q and `understudy rebase %s --keep`", apply, c.short(r.before.Name))
 	}
 	c.showConflicts(r)
 	return fmt.Errorf("%s: modules have both versions of such lines, between <<<<<<< and >>>>>>>, and all else has what the experiment has; resolve them, then call %q and `understudy rebase %s --keep`",
