@@ -61,20 +61,18 @@ func (b *builder) bodies(of counterparts) {
 		return
 	}
 	mine, others := common(of.x, of.y, of.live.scope, of.candidate.scope)
-	if of.live.headShape(of.x, mine) != of.candidate.headShape(of.y, others) {
-		b.rule(Live, of.live, of.x)
-		b.rule(Candidate, of.candidate, of.y)
-		return
-	}
-	if of.live.headText(of.x, mine) != of.candidate.headText(of.y, others) {
+	// With another head a body is another one as a whole. A condition that it has lost is one more item: requests that
+	// need both bodies show nothing of that.
+	whole := of.live.headShape(of.x, mine) != of.candidate.headShape(of.y, others)
+	if !whole && of.live.headText(of.x, mine) != of.candidate.headText(of.y, others) {
 		b.head(of)
 	}
 	removed, added := onlyIn(of.live.texts(of.x, mine), of.candidate.texts(of.y, others))
 	removed, added = b.literals(of, removed, added)
-	if whole := b.conditions(Live, of.live, of.x, removed); whole {
+	if b.conditions(Live, of.live, of.x, removed) || whole {
 		b.rule(Live, of.live, of.x)
 	}
-	if whole := b.conditions(Candidate, of.candidate, of.y, added); whole {
+	if b.conditions(Candidate, of.candidate, of.y, added) || whole {
 		b.rule(Candidate, of.candidate, of.y)
 	}
 }

@@ -104,19 +104,20 @@ func (d *definition) keys() (texts, shapes []string) {
 }
 
 // inCommon is how much two definitions have in common: an expression counts twice, and one in which constants
-// alone differ once.
+// alone differ once, as does one below another head.
 func (d *definition) inCommon(other *definition) (n int) {
 	for i := range min(len(d.bodies), len(other.bodies)) {
 		x, y := d.bodies[i], other.bodies[i]
 		of, by := common(x, y, d.scope, other.scope)
+		mine, others := d.texts(x, of), other.texts(y, by)
+		removed, added := onlyIn(mine, others)
 		if d.headShape(x, of) != other.headShape(y, by) {
+			n += len(mine) - len(removed)
 			continue
 		}
 		if len(x.expressions)+len(y.expressions) == 0 {
 			n++ // facts
 		}
-		mine, others := d.texts(x, of), other.texts(y, by)
-		removed, added := onlyIn(mine, others)
 		n += 2 * (len(mine) - len(removed))
 		for _, w := range added {
 			if j := slices.IndexFunc(removed, func(r written) bool { return r.shape == w.shape }); j >= 0 {
