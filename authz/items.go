@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -115,6 +116,23 @@ func (j *Judge) Examine(ctx context.Context, reading *ReadBudget, r *Request, pe
 		}
 	}
 	return shown, nil
+}
+
+// Data evaluates a request on both sides, and returns the places of data without whose difference it would be decided
+// otherwise, as people call them: the entries of a table are one. The error is as that of Examine.
+func (j *Judge) Data(ctx context.Context, reading *ReadBudget, r *Request) ([]string, error) {
+	isData := func(item int) bool { return j.List.Items[item].Kind == change.Data }
+	if !j.List.HasData() {
+		return nil, nil
+	}
+	shown, err := j.Examine(ctx, reading, r, isData)
+	var out []string
+	for _, i := range slices.Sorted(maps.Keys(shown)) {
+		if place := j.List.Items[i].Place(); isData(i) && shown[i]&change.True != 0 && !slices.Contains(out, place) {
+			out = append(out, place)
+		}
+	}
+	return out, err
 }
 
 // half is one side of a judge.

@@ -37,6 +37,7 @@ var graph = map[string][]string{
 		"cmd/understudy/command", "cmd/understudy/reportview", "cmd/understudy/resourcefile", "cmd/understudy/terminal",
 	},
 	"cmd/understudy/cli": {
+		"rego/change",                  // what a merged policy does not have of the live one
 		"authz",                        // the names of resources, and what OPA's interpreter evaluates
 		"authz/background",             // for pauses
 		"admin/policyfile", "admin/v1", // the messages of the APIs that it asks

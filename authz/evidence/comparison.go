@@ -1,6 +1,8 @@
 package evidence
 
 import (
+	"hash/fnv"
+	"io"
 	"strings"
 	"time"
 
@@ -139,6 +141,23 @@ type Comparison struct {
 
 // Reasons are what both policies have learned of a request, as hashes.
 type Reasons [4]uint64
+
+// Of returns reasons that requests of one path and caller alone have. Where policies differ in places of data, the reasons
+// do not say which of these decided.
+func (r Reasons) Of(asked *authz.Request, o *Outcome) Reasons {
+	if r == (Reasons{}) {
+		return r
+	}
+	h := fnv.New64a()
+	for _, text := range []string{asked.Method, asked.Path, asked.Host, asked.Principal} {
+		_, _ = io.WriteString(h, text+endOfText)
+	}
+	for _, l := range o.labels {
+		_, _ = io.WriteString(h, l.Name+endOfText+l.Value+endOfText)
+	}
+	r[3] ^= h.Sum64()
+	return r
+}
 
 // groupPattern returns the pattern of the group that the comparison is one of.
 func (c Comparison) groupPattern() *Pattern {

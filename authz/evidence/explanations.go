@@ -15,7 +15,7 @@ const (
 	maxCauses = 16
 	// maxExplained is for how many reasons the causes of such groups are known, and maxPending for how many
 	// they are looked for at a time. The others are those of all groups of a pair.
-	maxExplained       = 512
+	maxExplained       = 2048
 	maxPending         = 64
 	maxExplainedOfPair = 1 << 14
 	maxPendingOfPair   = 512

@@ -164,18 +164,18 @@ func TestCausesAreBounded(t *testing.T) {
 	e.want(t, "of 201 reasons", map[int32]int64{0: 200, 5: 1})
 
 	e = &explaining{Tally: newTally()}
-	for why := range uint64(2000) {
+	for why := range uint64(3000) {
 		if e.request(1 + why) {
 			e.found(int32(1 + why%40))
 		}
 	}
 	groups := e.groups(t)
-	if len(groups) != 17 || len(e.asked) != 512 {
-		t.Errorf("there are %d groups, and %d causes were asked for; want 16 known causes and the unknown one, and 512", len(groups), len(e.asked))
+	if len(groups) != 17 || len(e.asked) != 2048 {
+		t.Errorf("there are %d groups, and %d causes were asked for; want 16 known causes and the unknown one, and 2048", len(groups), len(e.asked))
 	}
 	for line, n := range groups {
-		if line != 0 && (line > 16 || n > 13) {
-			t.Errorf("line %d is the cause of %d requests, want at most 13 and the first 16 lines", line, n)
+		if line != 0 && (line > 16 || n > 52) {
+			t.Errorf("line %d is the cause of %d requests, want at most 52 and the first 16 lines", line, n)
 		}
 	}
 }

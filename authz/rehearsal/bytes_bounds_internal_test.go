@@ -96,7 +96,7 @@ func TestALiveDecisionIsVerifiedWithAllTheMemory(t *testing.T) {
 		q.Plain = false
 		prepare, examined := supervisor.Examination{Prepare: func() (wire.DecisionRequest, bool) { return q, true }}, make(chan error, 2)
 		err := errors.Join(
-			c.remote.Trace("envoy/authz/allow", prepare, func(_ explain.Trace, err error) { examined <- err }),
+			c.remote.Trace("envoy/authz/allow", false, prepare, func(_ explain.Trace, err error) { examined <- err }),
 			c.remote.Show(func() []byte { return pending }, prepare, func(_ wire.Shown, err error) { examined <- err }),
 		)
 		if err != nil {

@@ -37,6 +37,8 @@ type counts struct {
 	missing  map[missingKey]*lackingField
 	drift    map[DriftGroup]*DriftGroup
 	example  *examples
+	// judge finds out which data makes a difference; it is made when the first one is explained.
+	judge *authz.Judge
 }
 
 // missingKey names a field that a side reads.
@@ -104,9 +106,7 @@ func (c *counts) judgement(ctx context.Context, j *judgement) {
 	compared := evidence.Comparison{
 		Request: j.request, Pattern: pattern, Outcome: j.outcome, Expectation: c.expects.Covering(j.request, j.outcome),
 	}
-	if of, known := c.leavesOf(j); known {
-		compared.Reasons = evidence.Reasons{of.live[0], of.live[1], of.candidate[0], of.candidate[1]}
-	}
+	compared.Reasons = c.reasonsOf(j)
 	ask, explain := c.sum.Count(c.LiveEtag, compared)
 	if explain {
 		result, causes := c.explain(ctx, j)
@@ -117,6 +117,19 @@ func (c *counts) judgement(ctx context.Context, j *judgement) {
 		c.example.keep(groupKey{j.difference, pattern.Method(), pattern.Path(), by.Rule, by.Reason}, j)
 	}
 	c.drifted(pattern, j)
+}
+
+// reasonsOf returns those for which both sides have decided; zero if they are not known.
+func (c *counts) reasonsOf(j *judgement) evidence.Reasons {
+	of, known := c.leavesOf(j)
+	if !known {
+		return evidence.Reasons{}
+	}
+	reasons := evidence.Reasons{of.live[0], of.live[1], of.candidate[0], of.candidate[1]}
+	if c.items.list == nil || c.items.list.HasData() {
+		reasons = reasons.Of(j.request, j.outcome)
+	}
+	return reasons
 }
 
 // skip counts an entry that was not compared. One that is about something else is none that
@@ -166,10 +179,30 @@ func (c *counts) explain(ctx context.Context, j *judgement) (result evidence.Exp
 		}
 		traces[i] = trace
 	}
+	data, err := c.dataOf(ctx, j)
+	if err != nil {
+		return evidence.Failed, nil
+	}
+	traces[1].Data = data
 	for _, e := range explain.Compare(traces[0], traces[1]) {
 		causes = append(causes, &evidencepb.Cause{File: e.File, Line: int32(e.Line), Text: e.Shown()}) // a line
 	}
 	return evidence.Found, causes
+}
+
+// dataOf returns the places of data without whose difference a request would be decided otherwise.
+func (c *counts) dataOf(ctx context.Context, j *judgement) ([]string, error) {
+	if c.items.list.None() || c.items.list == nil {
+		return nil, nil
+	}
+	if c.judge == nil {
+		made, err := authz.NewJudge(ctx, c.Live, c.Candidate, c.live.compiled, c.candidate.compiled)
+		if err != nil {
+			return nil, err
+		}
+		c.judge = made
+	}
+	return c.judge.Data(ctx, nil, j.request)
 }
 
 // drifted counts what an entry says of the replay.

@@ -1,5 +1,7 @@
 package change
 
+import "slices"
+
 // Kind is what differs.
 type Kind int
 
@@ -56,6 +58,21 @@ type Item struct {
 	Live, Candidate string
 }
 
+// Place says of an item of data where it is and what differs, in a line: that it is in a table, which has many that
+// differ, or "data.roles.auditor: 1 → 2", "data.users: + \"eve\"", "data.users: − \"eve\"".
+func (i Item) Place() string {
+	switch {
+	case i.Table != "":
+		return "entries of " + i.Table
+	case i.Side == Candidate:
+		return i.Path + ": + " + i.Candidate
+	case i.Side == Live:
+		return i.Path + ": − " + i.Live
+	default:
+		return i.Path + ": " + i.Live + " → " + i.Candidate
+	}
+}
+
 // MaxItems is how many items are examined. What is beyond is counted, and never seen.
 const MaxItems = 4096
 
@@ -67,6 +84,11 @@ type List struct {
 	More int
 	// Digest tells the list from others: evidence names items by their place in the list.
 	Digest []byte
+}
+
+// HasData reports whether there are items of data.
+func (l *List) HasData() bool {
+	return l != nil && slices.ContainsFunc(l.Items, func(i Item) bool { return i.Kind == Data })
 }
 
 // None reports whether it is known that there are no items.

@@ -2,7 +2,11 @@ package explain
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"slices"
+	"strings"
 )
 
 // maxCauses is how many expressions explain a difference at most.
@@ -14,7 +18,8 @@ const maxCauses = 3
 // expressions of the body that allowed it. What follows the first are the expressions above
 // it that led there, or others. An expression that the candidate does not have any more is
 // one of the live policy. Where the traces have no difference, such as of rules that the
-// live policy does not ask, the candidate's alone says what failed, if anything did.
+// live policy does not ask, the candidate's alone says what failed, if anything did. Behind them
+// are up to three places of data, which have no file.
 func Compare(live, candidate Trace) []Expression {
 	c := newComparer(live, candidate)
 	for _, name := range union(live.Roots, candidate.Roots) {
@@ -23,7 +28,28 @@ func Compare(live, candidate Trace) []Expression {
 	if len(c.leaves) == 0 {
 		c.alone(candidate.Roots)
 	}
-	return c.causes()
+	return append(c.causes(), placesOf(candidate.Data)...)
+}
+
+// placesOf are the expressions that stand for places of data. Of more than three the last one stands for all others, and
+// is another one for others.
+func placesOf(data []string) (out []Expression) {
+	for i, text := range data {
+		if i == maxCauses {
+			return append(out, Expression{Text: fmt.Sprintf("and %d more places of data (%s)", len(data)-i, digest(data[i:]...))})
+		}
+		if len(text) > maxText {
+			text = digest(text) + " " + text // which is not seen of the end
+		}
+		out = append(out, Expression{Text: bounded(text)})
+	}
+	return out
+}
+
+// digest distinguishes texts from others that begin alike.
+func digest(texts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(texts, "\n")))
+	return hex.EncodeToString(sum[:4])
 }
 
 func newComparer(live, candidate Trace) *comparer {

@@ -6,12 +6,15 @@ import (
 )
 
 // Trace is what happened to the rules of a policy in one evaluation. It has text of the
-// policy, and nothing of the request or of the data.
+// policy and its data, and nothing of the request.
 type Trace struct {
 	// Roots are the names of the rules that were asked for.
 	Roots []string `json:",omitempty"`
 	// Rules are those that took part, and the others of their names.
 	Rules []Rule `json:",omitempty"`
+	// Data are the places of data without whose difference from the live policy the request would be decided otherwise,
+	// of the trace of a candidate.
+	Data []string `json:",omitempty"`
 }
 
 // Rule is one body of a rule, or one of its else branches.

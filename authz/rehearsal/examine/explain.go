@@ -12,6 +12,7 @@ import (
 	"understudy/authz/diagnostics"
 	"understudy/authz/evidence"
 	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/wire"
 	"understudy/rego/explain"
 )
 
@@ -65,7 +66,7 @@ func (x *Examiner) makeMetric() (err error) {
 
 // Explain finds the expressions for which an experiment decides otherwise than the live
 // policy: both are evaluated once more, with a trace, at the time of the request. done is
-// called once, now or later, by any goroutine, with three causes at most; none if no expression explains the
+// called once, now or later, by any goroutine, with three expressions and four places of data at most; none if no expression explains the
 // difference. It never waits. The difference is that of the live decision to the one given.
 //
 // Of the chain only the rule that made the difference is evaluated, and a rule of Rego
@@ -98,6 +99,8 @@ type explanation struct {
 	waiting         int
 	live, candidate explain.Trace
 	err             error
+	// listed says that the candidate was asked in what the policies differ.
+	listed bool
 }
 
 // ask asks both sides, of which the last one ends it. A live policy without rules need not be asked.
@@ -106,17 +109,41 @@ func (e *explanation) ask() {
 	if live := e.of.Live.Policy.Compiled(); live.NoOp() {
 		e.take(&e.live, explain.Trace{}, nil)
 	} else {
-		e.askSide(&e.live, e.examiner.config.Live.Of(e.of.Live), live.MayReadBody())
+		e.askSide(e.examiner.config.Live.Of(e.of.Live), live.MayReadBody(), false, func(t explain.Trace, err error) { e.take(&e.live, t, err) })
 	}
-	e.askSide(&e.candidate, e.of.Candidate.Remote, e.of.Candidate.Remote.ReadsBody())
+	e.askCandidate()
+}
+
+// askCandidate asks the candidate for its trace, with the places of data that make a difference. A process that does
+// not know in what the policies differ finds that out before.
+func (e *explanation) askCandidate() {
+	remote := e.of.Candidate.Remote
+	take := func(t explain.Trace, err error) { e.take(&e.candidate, t, err) }
+	e.askSide(remote, remote.ReadsBody(), true, func(t explain.Trace, err error) {
+		if e.listed || !errors.Is(err, supervisor.ErrUnlisted) {
+			take(t, err)
+			return
+		}
+		e.listed = true
+		again := finished(func(_ wire.Listed, err error) {
+			if err != nil {
+				take(explain.Trace{}, err)
+				return
+			}
+			e.askCandidate()
+		})
+		if err := remote.Items(e.of.Live.Source, again); err != nil {
+			again(wire.Listed{}, err)
+		}
+	})
 }
 
 // askSide asks one side for its trace.
-func (e *explanation) askSide(into *explain.Trace, side *supervisor.RemotePolicy, body bool) {
-	finish := finished(func(t explain.Trace, err error) { e.take(into, t, err) })
+func (e *explanation) askSide(side *supervisor.RemotePolicy, body, data bool, done func(explain.Trace, error)) {
+	finish := finished(done)
 	kept := func() bool { return true } // it is of one of the first of its group
 	asked := e.examiner.about(e.of, body, kept, func(err error) { finish(explain.Trace{}, err) })
-	if err := side.Trace(e.path, asked, finish); err != nil {
+	if err := side.Trace(e.path, data, asked, finish); err != nil {
 		finish(explain.Trace{}, err)
 	}
 }

@@ -65,7 +65,7 @@ func BenchmarkTrace(b *testing.B) {
 	s, _, _ := start(b)
 	c := ready(b, s.NewRemotePolicy(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
 	inFlight(b, func(done func()) error {
-		return c.Trace("envoy/authz/allow", supervisor.Examination{Prepare: aboutX("alice", time.Hour)}, func(explain.Trace, error) { done() })
+		return c.Trace("envoy/authz/allow", false, supervisor.Examination{Prepare: aboutX("alice", time.Hour)}, func(explain.Trace, error) { done() })
 	})
 }
 

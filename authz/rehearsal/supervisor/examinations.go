@@ -12,13 +12,19 @@ import (
 
 // What is asked here are examinations.
 
-// Trace asks the candidate what happens to its rules when it evaluates the one at a path,
-// without waiting. done is called as that of a DecisionRequest, but also with the error of an evaluation.
-func (p *RemotePolicy) Trace(path string, x Examination, done func(explain.Trace, error)) error {
-	about := func() []byte { return wire.Marshal(wire.TraceRequest{Path: path}) }
+// ErrUnlisted says that the process does not know in what the policies differ: [RemotePolicy.Items] has it find out.
+var ErrUnlisted = errors.New("it is not known yet in what the policies differ")
+
+// Trace asks the policy what happens to its rules when it evaluates the one at a path, and if data is set, which places
+// of data make a difference to the live policy, without waiting. done is called as that of a DecisionRequest, but also
+// with the error of an evaluation, or ErrUnlisted.
+func (p *RemotePolicy) Trace(path string, data bool, x Examination, done func(explain.Trace, error)) error {
+	about := func() []byte { return wire.Marshal(wire.TraceRequest{Path: path, Data: data}) }
 	return p.examine(wire.KindTrace, about, x, func(answer []byte, err error) {
 		var traced wire.Traced
-		err = readAnswer(answer, err, &traced, &traced.Failed)
+		if err = readAnswer(answer, err, &traced, &traced.Failed); traced.Unlisted {
+			err = ErrUnlisted
+		}
 		done(traced.Trace, err)
 	})
 }

@@ -42,7 +42,7 @@ func aboutX(x string, timeout time.Duration) func() (wire.DecisionRequest, bool)
 // trace asks a candidate for a trace of its rule.
 func trace(c *supervisor.RemotePolicy, x string, timeout time.Duration) <-chan traced {
 	out := make(chan traced, 1)
-	err := c.Trace("envoy/authz/allow", supervisor.Examination{Prepare: aboutX(x, timeout)}, func(t explain.Trace, err error) { out <- traced{t, err} })
+	err := c.Trace("envoy/authz/allow", false, supervisor.Examination{Prepare: aboutX(x, timeout)}, func(t explain.Trace, err error) { out <- traced{t, err} })
 	if err != nil {
 		out <- traced{err: err}
 	}
@@ -83,7 +83,7 @@ func TestATraceEndsInTime(t *testing.T) {
 		t.Error("an evaluation without an end has a trace")
 	}
 	out := make(chan traced, 1)
-	err := endless.Trace("no/such/rule", supervisor.Examination{Prepare: aboutX("x", time.Minute)}, func(t explain.Trace, err error) { out <- traced{t, err} })
+	err := endless.Trace("no/such/rule", false, supervisor.Examination{Prepare: aboutX("x", time.Minute)}, func(t explain.Trace, err error) { out <- traced{t, err} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestATraceWaitsForADecision(t *testing.T) {
 		traced <- released.Load()
 		return aboutX("yes", time.Minute)()
 	}
-	if err := b.Trace("envoy/authz/allow", supervisor.Examination{Prepare: prepare}, func(explain.Trace, error) {}); err != nil {
+	if err := b.Trace("envoy/authz/allow", false, supervisor.Examination{Prepare: prepare}, func(explain.Trace, error) {}); err != nil {
 		t.Fatal(err)
 	}
 	released.Store(true)

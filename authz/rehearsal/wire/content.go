@@ -91,6 +91,8 @@ type Blamed struct{ Rule, Path string }
 type TraceRequest struct {
 	// Path is that of a Rego rule that the policy asks.
 	Path string
+	// Data says that the places of data are asked for which make a difference, too.
+	Data bool `json:",omitempty"`
 }
 
 // Traced is what was seen in an evaluation.
@@ -98,6 +100,8 @@ type Traced struct {
 	Trace explain.Trace
 	// Failed says why there is none; empty if there is one. It has no values.
 	Failed string `json:",omitempty"`
+	// Unlisted is as that of Shown.
+	Unlisted bool `json:",omitempty"`
 }
 
 // CompareRequest is two policies, each marshalled.
@@ -126,6 +130,8 @@ type ItemsRequest struct {
 
 // Listed is in what two policies differ, as far as is needed to count what requests show.
 type Listed struct {
+	// Data says that there are items of data.
+	Data bool `json:",omitempty"`
 	// Digest is that of the list.
 	Digest []byte
 	// Conditions says of each item whether it is a condition.

@@ -131,8 +131,11 @@ func (p *page) about(d *adminpb.Report_Difference, from int) {
 
 // causeOf is an expression that decided: where it is, and its text.
 //
-// For example: "shop.rego:38  claims.plan == "free"".
+// For example: "shop.rego:38  claims.plan == "free"". A place of data has no file: "data.limits.refund: 100 → 1000".
 func causeOf(e *adminpb.Report_Expression) string {
+	if e.File == "" {
+		return strings.Join(strings.Fields(terminal.Line(e.Text)), " ")
+	}
 	return placeOf(e.File, e.Line) + "  " + strings.Join(strings.Fields(terminal.Line(e.Text)), " ")
 }
 
