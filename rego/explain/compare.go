@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -149,7 +150,8 @@ func heldHeads(rules []Rule) []string {
 type couple struct{ live, candidate *Rule }
 
 // pair says which rule of one policy is which of the other: one that is equal, else the one
-// with which it has most expressions in common, else the one that came farthest.
+// with which it has most expressions in common, else the one that came farthest. Elements of a set and members of an
+// object that have nothing in common are not each other.
 func pair(live, candidate []Rule) []couple {
 	out := make([]couple, len(candidate))
 	taken := make([]bool, len(live))
@@ -164,7 +166,7 @@ func pair(live, candidate []Rule) []couple {
 		func(l, r Rule) bool { return common(l, r) > 0 && l.Head == r.Head },
 		func(l, r Rule) bool { return common(l, r) > 0 },
 		func(l, r Rule) bool { return l.Head == r.Head },
-		func(Rule, Rule) bool { return true },
+		func(l, r Rule) bool { return !l.Multi && !r.Multi },
 	} {
 		for i := range out {
 			if out[i].live == nil {
@@ -254,8 +256,26 @@ func (r Rule) whole() Part {
 	return Part{Line: r.Line, Text: text}
 }
 
+// constants are the texts and numbers in an expression.
+var constants = regexp.MustCompile("\"[^\"]*\"|`[^`]*`|\\b[0-9][0-9.e+]*\\b")
+
+// replaces reports whether a rule is another one than that of the live policy in its place: no expression is the same, or
+// differs in constants alone.
+func (r Rule) replaces(live Rule) bool {
+	shapes := make(map[string]bool)
+	for _, p := range r.Body {
+		shapes[constants.ReplaceAllString(p.Key, "")] = true
+	}
+	return len(live.Body) > 0 && !slices.ContainsFunc(live.Body, func(p Part) bool {
+		return p.Text == live.Head || shapes[constants.ReplaceAllString(p.Key, "")]
+	})
+}
+
 // lost explains a body that was true, and is not any more.
 func (c *comparer) lost(l, r Rule) {
+	if r.replaces(l) {
+		defer c.leaf(l.File, l.whole(), true)
+	}
 	if r.Failed < 0 {
 		c.leaf(r.File, r.whole(), false)
 		return
