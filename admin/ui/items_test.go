@@ -49,7 +49,7 @@ func TestItems(t *testing.T) {
 	page := textOf(t, s.page(trial))
 	for _, want := range []string{
 		"No difference in 40 requests", "20 of 23 items were not seen",
-		"unseen condition, added shop.rego:7 data.envoy.authz.allow none input.x == 1 Never false, true for 12 distinct requests",
+		"unseen condition, added shop.rego:7 data.envoy.authz.allow none input.x == 1 Not seen false, true for 12 examined requests",
 		"unseen literal, changed shop.rego:10 data.envoy.authz.early input.hour < 22 input.hour < 21 No request is decided otherwise by it",
 		`unseen data.roles.auditor none "settings.write" No request needed it`,
 		"unseen data.users several several 20 changed, 3 seen",

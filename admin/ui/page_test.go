@@ -59,7 +59,7 @@ func TestPagesOfARehearsal(t *testing.T) {
 		"70 of 1,000 requests that the live policy allows would be newly denied (7%) and 30 of 930 with the same result answered differently (3.2%); 70 of 80 requests of GET /health/* would be newly denied; 2 of 3 items were not seen.", "on 1 of 1 sidecar", "for 1m",
 		"70 of 80", "GET /health/*", "allowed → 403", "shop.rego:7", "input.operator", "only operators", "/health/7", "spiffe://x/sa/web", "decision d-1",
 		"header x-plan", "Newly denied, by team web 70", "2 of 3 items were not seen", "○ unseen", "● seen",
-		"seen condition, added shop.rego:7 data.envoy.authz.allow none input.operator True for 12 distinct requests, false for 3",
+		"seen condition, added shop.rego:7 data.envoy.authz.allow none input.operator True for 12 examined requests, false for 3",
 		"unseen rule, added shop.rego:12 data.envoy.authz.more none more if false No request needed it",
 		"None: the live policy decided 20 requests twice", "Requests that differ, per minute", s.policyAt(policy).Etag, s.experimentAt(trial).Etag,
 	} {

@@ -197,13 +197,13 @@ func TestAReportIsUseful(t *testing.T) {
 	}
 	if len(r.Items) != 2 || r.Items[0].Kind != "CONDITION" || r.Items[0].Line != 9 || strings.Trim(r.Items[0].RequestCount, "0") != "" || strings.Trim(r.Items[0].FalseRequestCount, "0") == "" ||
 		r.Items[1].Kind != "RULE" || r.Items[1].Line != 12 || r.Items[1].State != "UNSEEN" {
-		t.Errorf("the items are %+v, want a condition that was never true, and the rule of maintenance", r.Items)
+		t.Errorf("the items are %+v, want a condition that was not seen true, and the rule of maintenance", r.Items)
 	}
 	screen := p.screen(t, "report", "default/tighter")
 	t.Log("\n" + screen)
 	for _, want := range []string{
 		"Look first: 25 of 5,000 requests that the live policy allows would be newly\ndenied (0.5%); 25 of 25 requests of GET /health/orders/* would be newly denied;\n2 of 2 items were not seen.", "3 callers at 2 endpoints", "25 of 25  newly denied  GET /health/orders/*", "      3  ",
-		"health.rego:9  startswith(", "Unseen   2 of 2 items were not seen\n", "(health.rego:9), added: never true\n",
+		"health.rego:9  startswith(", "Unseen   2 of 2 items were not seen\n", "(health.rego:9), added: not seen true\n",
 	} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the screen does not say %q", want)

@@ -83,7 +83,15 @@ func LimitsOf(a *adminpb.Acceptance) string {
 //
 // They stay in the counts that one reads; requirements leave them out.
 func leftOut(r *adminpb.Report) (text string) {
-	ofThem := " of them"
+	ofThem, kinds := " of them", 0
+	for _, k := range Changes {
+		if k.Count(r) > 0 {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		ofThem = " of all these"
+	}
 	for _, part := range []struct {
 		counts []*adminpb.Report_KindCount
 		word   string

@@ -92,7 +92,7 @@ func Seen(r *adminpb.Report) []*adminpb.Report_Item {
 	return items
 }
 
-// shownBy is how many distinct requests have shown an item; of a table that is not known.
+// shownBy is how many examined requests have shown an item; of a table that is not known.
 //
 // A condition is known as well as the rarer of its two outcomes: true for 12 requests and false for one is
 // known by one.
@@ -130,7 +130,7 @@ func (p Phrase) Write(plain, quote func(string) string) string {
 }
 
 // Item says in what the policies differ there, where that is, and what requests have shown of it:
-// "condition `input.x == 1` (policy.rego:14), added: never false, true for 12 distinct requests".
+// "condition `input.x == 1` (policy.rego:14), added: not seen false, true for 12 examined requests".
 //
 // It is what a tired reader sees of an item; each form has a line in the tests.
 func Item(item *adminpb.Report_Item) Phrase {
@@ -272,17 +272,17 @@ func shownOf(item *adminpb.Report_Item) string {
 
 // truth says for how many requests a condition was true, and for how many it was not.
 //
-// A condition whose one outcome was never met decides nothing that was seen: "never false" of a new
+// A condition whose one outcome was never met decides nothing that was seen: "not seen false" of a new
 // condition means that it has turned nobody away so far.
 func truth(item *adminpb.Report_Item) string {
 	yes, no := item.RequestCount, item.FalseRequestCount
 	switch {
 	case yes == 0 && no == 0:
-		return "no request asked it"
+		return "no examined request asked it"
 	case no == 0:
-		return "never false, true for " + atLeast(yes)
+		return "not seen false, true for " + atLeast(yes)
 	case yes == 0:
-		return "never true, false for " + atLeast(no)
+		return "not seen true, false for " + atLeast(no)
 	default:
 		return "true for " + atLeast(yes) + ", false for " + report.Number(no)
 	}
@@ -299,14 +299,14 @@ func requests(item *adminpb.Report_Item) string {
 // examined is after how many requests a sidecar examines no more for an item.
 const examined = 100
 
-// atLeast is a number of distinct requests, which may be more if it is that after which no more are
+// atLeast is a number of examined requests, which may be more if it is that after which no more are
 // examined.
 //
 // A sidecar stops after a hundred: what a hundred requests have shown is not made surer by more, and
 // each costs an evaluation.
 func atLeast(n int64) string {
 	if n >= examined {
-		return report.Number(n) + " or more distinct requests"
+		return report.Number(n) + " or more examined requests"
 	}
-	return Counted(n, "distinct request")
+	return Counted(n, "examined request")
 }

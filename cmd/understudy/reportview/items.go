@@ -88,7 +88,7 @@ func shortened(item *adminpb.Report_Item, columns int) string {
 	if over() > 0 {
 		cutSame(phrase)
 		last := &phrase[len(phrase)-1]
-		last.Text = strings.NewReplacer(" distinct requests, ", ", ", " distinct request, ", ", ").Replace(last.Text)
+		last.Text = strings.NewReplacer(" examined requests, ", ", ", " examined request, ", ", ").Replace(last.Text)
 	}
 	for range phrase {
 		longest, by := longestQuoted(phrase), over()

@@ -135,7 +135,7 @@ func TestSeenItemsAreShown(t *testing.T) {
 		{reportview.Options{}, 5},
 	} {
 		text := strings.Join(reportview.Lines(r, c.options), "\n")
-		if n := strings.Count(text, "input.x == "); n != c.lines || !strings.Contains(text, "true for 1 distinct request, false for 100") {
+		if n := strings.Count(text, "input.x == "); n != c.lines || !strings.Contains(text, "true for 1 examined request, false for 100") {
 			t.Errorf("%+v: %d items are shown, want %d, and of how few requests one was seen:\n%s", c.options, n, c.lines, text)
 		}
 	}

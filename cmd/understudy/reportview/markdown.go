@@ -174,7 +174,7 @@ func whyOf(r *adminpb.Report, d *adminpb.Report_Difference) string {
 		parts = append(parts, prose(reason))
 	}
 	if d.Noise {
-		parts = append(parts, "noise: the live policy differs from itself like this, too")
+		parts = append(parts, "may be noise: the live policy, asked twice, differs like this")
 	}
 	return strings.Join(parts, "<br>")
 }

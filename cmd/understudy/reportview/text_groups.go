@@ -120,7 +120,7 @@ func (p *page) about(d *adminpb.Report_Difference, from int) {
 	}
 	line(reasonOf(d))
 	if d.Noise {
-		line("noise: the live policy differs from itself like this, too")
+		line("may be noise: the live policy, asked twice, differs like this")
 	}
 	line(groupOf(p.r, d))
 	if p.d.examples && len(d.Examples) > 0 {
