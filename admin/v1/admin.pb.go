@@ -7587,8 +7587,8 @@ type Report_Difference struct {
 	// others are another difference. Empty if no expression explains it, or if
 	// `cause_unknown` is set.
 	Causes []*Report_Expression `protobuf:"bytes,16,rep,name=causes,proto3" json:"causes,omitempty"`
-	// Output only. The live policy differs from itself in this way, too, when it
-	// decides a request twice.
+	// Output only. The live policy differs from itself in this way, at some path,
+	// when it decides a request twice: the difference may be noise.
 	Noise bool `protobuf:"varint,17,opt,name=noise,proto3" json:"noise,omitempty"`
 	// Output only. What an acceptance names the group by: 20 hexadecimal digits.
 	// It follows from `kind`, `method`, `path`, `rule`, `reason`, both statuses,
