@@ -142,21 +142,19 @@ type Comparison struct {
 // Reasons are what both policies have learned of a request, as hashes.
 type Reasons [4]uint64
 
-// Of returns reasons that requests of one path and caller alone have. Where policies differ in places of data, the reasons
-// do not say which of these decided.
-func (r Reasons) Of(asked *authz.Request, o *Outcome) Reasons {
-	if r == (Reasons{}) {
-		return r
-	}
+// specific returns reasons that requests of one path and caller alone have. Where places of data make a difference, the
+// reasons do not say which of these did.
+func (c Comparison) specific() Reasons {
 	h := fnv.New64a()
-	for _, text := range []string{asked.Method, asked.Path, asked.Host, asked.Principal} {
+	for _, text := range []string{c.Request.Method, c.Request.Path, c.Request.Host, c.Request.Principal} {
 		_, _ = io.WriteString(h, text+endOfText)
 	}
-	for _, l := range o.labels {
+	for _, l := range c.Outcome.labels {
 		_, _ = io.WriteString(h, l.Name+endOfText+l.Value+endOfText)
 	}
-	r[3] ^= h.Sum64()
-	return r
+	out := c.Reasons
+	out[3] ^= h.Sum64()
+	return out
 }
 
 // groupPattern returns the pattern of the group that the comparison is one of.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strings"
 
 	evidencepb "understudy/authz/evidence/v1"
 )
@@ -19,6 +20,9 @@ const (
 	maxPending         = 64
 	maxExplainedOfPair = 1 << 14
 	maxPendingOfPair   = 512
+	// maxParts is how many paths and callers of requests for the same reasons are kept apart until the causes are
+	// known.
+	maxParts = 16
 	// firstExplained is how many requests are explained, of those whose reasons are not known, before it is only
 	// every time that there are twice as many.
 	firstExplained = 3
@@ -29,6 +33,13 @@ const (
 // unknownCause is that of requests whose causes were not found, or not yet. Of requests that no expression explains,
 // the hash is that of no causes.
 const unknownCause = ""
+
+// specificCause is in the place of the cause of reasons for which places of data make a difference: these may be others
+// for each path and caller.
+const specificCause = "specific"
+
+// anyEntry begins the text of a cause that stands for all entries of a table.
+const anyEntry = "entries of "
 
 // ExplainResult says what became of an attempt to find the causes of a difference.
 type ExplainResult int
@@ -44,8 +55,9 @@ const (
 
 // Unexplained is a request whose causes should be found.
 type Unexplained struct {
-	group   groupID
-	reasons Reasons
+	group groupID
+	// reasons are those that it is asked for, and specific those of its path and caller alone.
+	reasons, specific Reasons
 }
 
 // explanations are those of the requests of groups that are equal but for their causes. Requests for the same reasons
@@ -63,7 +75,10 @@ type explanations struct {
 
 // pendingGroup are requests for the same reasons whose causes are not known.
 type pendingGroup struct {
-	group
+	// parts :: specific reasons → their requests, of up to maxParts; rest are the others.
+	parts map[Reasons]*group
+	rest  group
+	count int64
 	// underWay says that somebody looks for the causes, and failed that they were not found.
 	underWay, failed bool
 }
@@ -85,8 +100,7 @@ func (p *pair) countDiffering(c Comparison, by caller, at int64) (ask Unexplaine
 	cause, found := known.causes[reasons]
 	waiting := known.pending[reasons]
 	if waiting == nil && !found && reasons != (Reasons{}) && p.mayExplain(id, known) {
-		waiting = &pendingGroup{}
-		known.pending[reasons] = waiting
+		waiting = known.wait(reasons)
 		p.pending++
 	}
 	if waiting == nil {
@@ -94,14 +108,60 @@ func (p *pair) countDiffering(c Comparison, by caller, at int64) (ask Unexplaine
 		p.groupOf(id).request(c, by, at)
 		return ask, false
 	}
-	waiting.request(c, by, at)
-	return Unexplained{id, reasons}, waiting.ask()
+	specific := c.specific()
+	waiting.of(specific).request(c, by, at)
+	waiting.count++
+	return Unexplained{id, reasons, specific}, waiting.ask()
+}
+
+// wait makes the group of reasons whose causes are not known.
+func (e *explanations) wait(reasons Reasons) *pendingGroup {
+	waiting := &pendingGroup{parts: make(map[Reasons]*group)}
+	e.pending[reasons] = waiting
+	return waiting
+}
+
+// of returns the requests of specific reasons, or, if there is no room for them, of the others.
+func (g *pendingGroup) of(specific Reasons) *group {
+	part := g.parts[specific]
+	switch {
+	case part != nil:
+		return part
+	case len(g.parts) >= maxParts:
+		return &g.rest
+	}
+	part = &group{}
+	g.parts[specific] = part
+	return part
+}
+
+// ask reports whether the causes should be looked for now, which is then under way: the first time, and where they were
+// not found, when there are twice as many requests.
+func (g *pendingGroup) ask() bool {
+	if g.underWay || g.failed && g.count&(g.count-1) != 0 {
+		return false
+	}
+	g.underWay = true
+	return true
+}
+
+// all returns all requests.
+func (g *pendingGroup) all() *group {
+	sum := &group{}
+	sum.add(&g.rest)
+	for _, part := range g.parts {
+		sum.add(part)
+	}
+	return sum
 }
 
 // reasonsOf returns those of a comparison. Where they are not known, a request of the sample has some of its own, and
 // another one has none.
 func (e *explanations) reasonsOf(c Comparison) Reasons {
-	if c.Reasons != (Reasons{}) {
+	switch {
+	case c.Reasons != (Reasons{}) && e.causes[c.Reasons] == specificCause:
+		return c.specific()
+	case c.Reasons != (Reasons{}):
 		return c.Reasons
 	}
 	e.unreasoned++
@@ -133,15 +193,6 @@ func (g *pendingGroup) isIdle() bool { return !g.underWay }
 
 // always is true of all pending groups.
 func always(*pendingGroup) bool { return true }
-
-// ask reports whether the causes should be looked for now, which is then under way.
-func (g *pendingGroup) ask() bool {
-	if g.underWay || g.failed && !g.hasDoubled() {
-		return false
-	}
-	g.underWay = true
-	return true
-}
 
 // explanationsOf returns those of the groups that are equal to one but for the cause.
 func (p *pair) explanationsOf(id groupID) *explanations {
@@ -181,9 +232,14 @@ func (p *pair) noteCauses(of Unexplained, known *explanations, causes []*evidenc
 		cause = unknownCause
 	}
 	known.distinct[cause] = true
-	if _, again := known.causes[of.reasons]; !again && isReasons(of.reasons) && len(known.causes) < maxExplained {
-		known.causes[of.reasons] = cause
-		p.explained++
+	specific := isSpecific(causes) && of.reasons != of.specific
+	if isReasons(of.reasons) {
+		if specific {
+			p.know(known, of.reasons, specificCause)
+			p.know(known, of.specific, cause)
+		} else {
+			p.know(known, of.reasons, cause)
+		}
 	}
 	waiting := known.pending[of.reasons]
 	if waiting == nil {
@@ -191,16 +247,70 @@ func (p *pair) noteCauses(of Unexplained, known *explanations, causes []*evidenc
 	}
 	delete(known.pending, of.reasons)
 	p.pending--
+	explained := waiting.all()
+	if specific {
+		explained = waiting.parts[of.specific]
+		delete(waiting.parts, of.specific)
+		p.separate(of.group, known, waiting)
+	}
+	if explained == nil {
+		return // there was no room for it
+	}
 	if cause != unknownCause {
-		waiting.causes = clipCauses(causes)
+		explained.causes = clipCauses(causes)
 	}
 	id := of.group
 	id.cause = cause
-	p.groupOf(id).add(&waiting.group)
+	p.groupOf(id).add(explained)
+}
+
+// separate has each part of a group wait for causes of its own.
+func (p *pair) separate(id groupID, known *explanations, waiting *pendingGroup) {
+	p.addGroup(id, &waiting.rest)
+	for specific, part := range waiting.parts {
+		next := known.pending[specific]
+		if next == nil && !p.mayExplain(id, known) {
+			p.addGroup(id, part)
+			continue
+		}
+		if next == nil {
+			next = known.wait(specific)
+			p.pending++
+		}
+		next.of(specific).add(part)
+		next.count += part.count
+	}
+}
+
+// know notes the hash of the causes for reasons, as long as there is room.
+func (p *pair) know(known *explanations, reasons Reasons, cause string) {
+	if _, again := known.causes[reasons]; !again && len(known.causes) < maxExplained {
+		known.causes[reasons] = cause
+		p.explained++
+	}
+}
+
+// isSpecific reports whether one of the causes is a single place of data, which has no file.
+func isSpecific(causes []*evidencepb.Cause) bool {
+	return slices.ContainsFunc(causes, func(c *evidencepb.Cause) bool {
+		return c.GetFile() == "" && !strings.HasPrefix(c.GetText(), anyEntry)
+	})
 }
 
 // isReasons reports whether these are reasons, and not those of one request that has none.
 func isReasons(r Reasons) bool { return r[0] != 0 || r[1] != 0 || r[2] != 0 }
+
+// explaining is how many requests are explained now.
+func (p *pair) explaining() (n int64) {
+	for _, known := range p.explanations {
+		for _, waiting := range known.pending {
+			if waiting.underWay {
+				n++
+			}
+		}
+	}
+	return n
+}
 
 // endExplanations forgets all explanations: requests whose causes are looked for have unknown ones.
 func (p *pair) endExplanations() {
@@ -221,7 +331,7 @@ func (p *pair) endExplanationsOf(id groupID) {
 func (p *pair) release(id groupID, known *explanations, chosen func(*pendingGroup) bool) {
 	for reasons, waiting := range known.pending {
 		if chosen(waiting) {
-			p.addGroup(id, &waiting.group)
+			p.addGroup(id, waiting.all())
 			delete(known.pending, reasons)
 			p.pending--
 		}
@@ -241,7 +351,7 @@ func (p *pair) allGroups() map[groupID]*group {
 			sum.add(g)
 		}
 		for _, waiting := range known.pending {
-			sum.add(&waiting.group)
+			sum.add(waiting.all())
 		}
 		out[id] = sum
 	}

@@ -101,6 +101,45 @@ func TestRequestsAreGroupedByCause(t *testing.T) {
 	}
 }
 
+// TestPlacesOfDataAreOfOnePathAndCaller: requests for the same reasons may need other places of data, so the cause that
+// was found for one is not that of others with another path or caller; the entries of a table are one cause.
+func TestPlacesOfDataAreOfOnePathAndCaller(t *testing.T) {
+	for text, want := range map[string]map[string]int64{
+		`data.grants.ann: + "7"`: {`data.grants.ann: + "7"`: 4, "other": 4}, "entries of data.users": {"entries of data.users": 8},
+	} {
+		tally := newTally()
+		path := func(path string) (evidence.Unexplained, bool) {
+			return count(tally, "live", request{method: "GET", path: path, principal: "ann", live: allowed, experiment: denied})
+		}
+		first, _ := path("/records/7")
+		if _, again := path("/records/666"); again {
+			t.Error("causes that are looked for are asked for again")
+		}
+		tally.Explain("live", first, evidence.Found, []*evidencepb.Cause{{File: "a.rego", Line: 3}, {Text: text}})
+		for range 3 {
+			path("/records/7")
+		}
+		for range 3 {
+			if ask, explain := path("/records/666"); explain {
+				tally.Explain("live", ask, evidence.Found, []*evidencepb.Cause{{File: "a.rego", Line: 3}, {Text: "other"}})
+			}
+		}
+		got := make(map[string]int64)
+		e := tally.Snapshot(begun)
+		checkSums(t, e)
+		for _, g := range e.GetPairs()[0].GetGroups() {
+			name := ""
+			if causes := g.GetCauses(); len(causes) > 0 {
+				name = causes[1].GetText()
+			}
+			got[name] += g.GetCount()
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: requests by cause (-want +got):\n%s", text, d)
+		}
+	}
+}
+
 // TestCausesThatAreNotFoundAreAskedForAgain: with the next request if there was no time, and when there are twice as
 // many if it has failed.
 func TestCausesThatAreNotFoundAreAskedForAgain(t *testing.T) {

@@ -118,9 +118,6 @@ func (g *group) request(c Comparison, by caller, at int64) {
 	g.exemplify(c.Request, c.Outcome, at)
 }
 
-// hasDoubled reports whether as many requests were counted since a time like this as before it.
-func (g *group) hasDoubled() bool { return g.count&(g.count-1) == 0 }
-
 // exemplify makes a request an example, if none is of the same caller and path and there is room.
 // A caller without an example has room where another one has two.
 func (g *group) exemplify(r *authz.Request, o *Outcome, at int64) {

@@ -197,6 +197,7 @@ func (p *pair) waits(n, weight int64) {
 func (p *pair) endExaminations() {
 	p.unexamined += p.now.pending + p.now.unexamined
 	p.now = examinations{}
+	p.endExplanations()
 }
 
 // add adds what was compared.
@@ -229,9 +230,11 @@ func (p *pair) add(m *evidencepb.Pair) {
 }
 
 func (p *pair) addGroup(id groupID, g *group) {
-	if known := p.groups[id]; known != nil {
+	switch known := p.groups[id]; {
+	case g.count == 0:
+	case known != nil:
 		known.add(g)
-	} else {
+	default:
 		p.groups[id] = g
 	}
 }
@@ -356,7 +359,7 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 		PolicyEtag: policyEtag, Drops: maps.Clone(p.drops), Active: spanMessages(p.active),
 		FirstTime: timeMessage(p.first), LastTime: timeMessage(p.last), Other: make(map[int32]int64), OtherEndpoints: p.otherEndpoints,
 		Hours: p.hours.stored(), Items: p.items, Noise: p.noise,
-		Pending: p.now.pending, Unexamined: p.unexamined + p.now.unexamined,
+		Pending: p.now.pending + p.explaining(), Unexamined: p.unexamined + p.now.unexamined,
 		Folded: p.folded,
 	}
 	requests := p.requests

@@ -32,9 +32,6 @@ func (c *pendingComparison) compared(t *evidence.Tally, by *comparison) evidence
 	if by.difference != authz.Unchanged {
 		of := j.subject(c.experiment, c.leaf)
 		out.Reasons = of.Reasons()
-		if c.experiment.pair.HasData() {
-			out.Reasons = out.Reasons.Of(j.request, by.outcome)
-		}
 	}
 	return out
 }

@@ -106,7 +106,9 @@ func (c *counts) judgement(ctx context.Context, j *judgement) {
 	compared := evidence.Comparison{
 		Request: j.request, Pattern: pattern, Outcome: j.outcome, Expectation: c.expects.Covering(j.request, j.outcome),
 	}
-	compared.Reasons = c.reasonsOf(j)
+	if of, known := c.leavesOf(j); known {
+		compared.Reasons = evidence.Reasons{of.live[0], of.live[1], of.candidate[0], of.candidate[1]}
+	}
 	ask, explain := c.sum.Count(c.LiveEtag, compared)
 	if explain {
 		result, causes := c.explain(ctx, j)
@@ -117,19 +119,6 @@ func (c *counts) judgement(ctx context.Context, j *judgement) {
 		c.example.keep(groupKey{j.difference, pattern.Method(), pattern.Path(), by.Rule, by.Reason}, j)
 	}
 	c.drifted(pattern, j)
-}
-
-// reasonsOf returns those for which both sides have decided; zero if they are not known.
-func (c *counts) reasonsOf(j *judgement) evidence.Reasons {
-	of, known := c.leavesOf(j)
-	if !known {
-		return evidence.Reasons{}
-	}
-	reasons := evidence.Reasons{of.live[0], of.live[1], of.candidate[0], of.candidate[1]}
-	if c.items.list == nil || c.items.list.HasData() {
-		reasons = reasons.Of(j.request, j.outcome)
-	}
-	return reasons
 }
 
 // skip counts an entry that was not compared. One that is about something else is none that

@@ -189,7 +189,7 @@ type Pair struct {
 	// What requests have shown of the items in which the two policies differ: by list, at
 	// most 2, for while a new build is rolled out there are two.
 	Items []*Items `protobuf:"bytes,23,rep,name=items,proto3" json:"items,omitempty"`
-	// How many requests are still to be examined for the items. Not compacted.
+	// How many requests are still to be examined for the items, or explained. Not compacted.
 	Pending int64 `protobuf:"varint,17,opt,name=pending,proto3" json:"pending,omitempty"`
 	// How many could not be.
 	Unexamined int64 `protobuf:"varint,18,opt,name=unexamined,proto3" json:"unexamined,omitempty"`

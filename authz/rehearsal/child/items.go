@@ -33,7 +33,7 @@ func (l *lane) items(w *work) {
 	if err != nil {
 		out.Failed = err.Error()
 	} else {
-		out.Digest, out.Conditions, out.Data = l.judge.List.Digest, l.judge.List.Conditions(), l.judge.List.HasData()
+		out.Digest, out.Conditions = l.judge.List.Digest, l.judge.List.Conditions()
 	}
 	l.answer(w.frame, wire.KindListed, wire.Marshal(out))
 }

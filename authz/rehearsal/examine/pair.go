@@ -68,14 +68,12 @@ type shown struct {
 	*change.Counts
 	digest []byte
 	items  int
-	// data says that there are items of data.
-	data bool
 	// text is how what is pending is asked for, and unseen how what no request has shown is.
 	text, unseen []byte
 }
 
 func newShown(l wire.Listed) *shown {
-	s := &shown{Counts: change.NewCounts(l.Conditions), digest: l.Digest, items: len(l.Conditions), data: l.Data}
+	s := &shown{Counts: change.NewCounts(l.Conditions), digest: l.Digest, items: len(l.Conditions)}
 	s.narrow()
 	return s
 }
@@ -136,13 +134,6 @@ func (p *Pair) Progress() Progress {
 	}
 	p.reported.Store(out.Pending > 0)
 	return out
-}
-
-// HasData reports whether the policies differ in data, as far as is known.
-func (p *Pair) HasData() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.items == nil || p.items.data
 }
 
 // allSeen reports whether requests have shown all items. The lock is held.

@@ -64,7 +64,7 @@ func TestTracesOfAnotherProcess(t *testing.T) {
 		}
 		return out
 	}
-	want := []string{`p.rego:4 count(input.x) > 3`}
+	want := []string{`p.rego:4 count(input.x) > 3`, `p.rego:4 (live policy) allow if input.x == "yes"`}
 	if got := causes(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

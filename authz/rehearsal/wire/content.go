@@ -130,8 +130,6 @@ type ItemsRequest struct {
 
 // Listed is in what two policies differ, as far as is needed to count what requests show.
 type Listed struct {
-	// Data says that there are items of data.
-	Data bool `json:",omitempty"`
 	// Digest is that of the list.
 	Digest []byte
 	// Conditions says of each item whether it is a condition.
