@@ -67,7 +67,7 @@ func NewOutcome(d authz.Difference, live, experiment authz.Decision, changed []s
 	o := &Outcome{
 		kind: kindOf(d), cell: cellOf(d, live.Effect == authz.Allow), rule: clip(by.Rule, maxRule), reason: clip(by.Reason, maxReason),
 		policyStatus: int32(live.Status()), experimentStatus: int32(experiment.Status()), // three digits
-		labels: labels, caller: callerOfLabels(labels), explainable: ExplainedPath(d, live, experiment) != "",
+		labels: labels, caller: callerOfLabels(labels), explainable: ExplainedPath(d, live, experiment, 1) != "",
 	}
 	if d == authz.ResponseChanged {
 		o.changes = strings.Join(changed, "\n")
@@ -88,12 +88,18 @@ func Explaining(d authz.Difference, live, experiment authz.Decision) authz.Decis
 }
 
 // ExplainedPath returns the Rego rule that a difference is due to: that of the side which denies, or the experiment's.
-// It is empty if no rule of Rego is.
-func ExplainedPath(difference authz.Difference, live, experiment authz.Decision) string {
+// It is empty if no rule of Rego is, or if it may be any of several: an answer that a chain of so many rules allows has
+// what all of them say.
+func ExplainedPath(difference authz.Difference, live, experiment authz.Decision, rules int) string {
 	switch difference {
 	case authz.NewlyAllowed:
 		return live.RulePath()
-	case authz.NewlyDenied, authz.ResponseChanged:
+	case authz.ResponseChanged:
+		if experiment.Effect == authz.Allow && rules > 1 {
+			return ""
+		}
+		return experiment.RulePath()
+	case authz.NewlyDenied:
 		return experiment.RulePath()
 	case authz.ExperimentFailed:
 		// Without a default, a rule that no body makes true is undefined.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"understudy/authz"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 )
@@ -235,4 +236,25 @@ func TestFoldedGroupsKeepTheirCauses(t *testing.T) {
 	snapshot = tally.Snapshot(begun)
 	checkSums(t, snapshot)
 	checkSize(t, snapshot, evidence.MaxRecord)
+}
+
+// TestExplainedPath: what no rule of Rego has decided alone is not explained by one.
+func TestExplainedPath(t *testing.T) {
+	live, experiment := denied.WithRulePath("live"), allowed.WithRulePath("experiment")
+	for _, c := range []struct {
+		difference authz.Difference
+		experiment authz.Decision
+		rules      int
+		want       string
+	}{
+		{authz.NewlyAllowed, experiment, 2, "live"}, {authz.NewlyDenied, denied.WithRulePath("experiment"), 2, "experiment"},
+		{authz.ResponseChanged, experiment, 1, "experiment"}, {authz.ResponseChanged, experiment, 2, ""},
+		{authz.ResponseChanged, denied.WithRulePath("experiment"), 2, "experiment"},
+		{authz.ExperimentFailed, authz.Failed(authz.FailureUndefined, "").WithRulePath("experiment"), 1, "experiment"},
+		{authz.ExperimentFailed, authz.Failed(authz.FailureDeadline, "").WithRulePath("experiment"), 1, ""},
+	} {
+		if got := evidence.ExplainedPath(c.difference, live, c.experiment, c.rules); got != c.want {
+			t.Errorf("difference %v of %d rules: got %q, want %q", c.difference, c.rules, got, c.want)
+		}
+	}
 }

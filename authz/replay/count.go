@@ -154,15 +154,16 @@ func (c *counts) lack(m missingField) {
 
 // explain finds the expressions that make a difference.
 func (c *counts) explain(ctx context.Context, j *judgement) (result evidence.ExplainResult, causes []*evidencepb.Cause) {
+	path := evidence.ExplainedPath(j.difference, j.live, j.candidate, len(c.Candidate.GetRules()))
+	if path == "" {
+		return evidence.Found, nil
+	}
 	traces := [2]explain.Trace{}
-	for i, of := range []struct {
-		side *side
-		made authz.Decision
-	}{{c.live, j.live}, {c.candidate, j.candidate}} {
-		if of.made.RulePath() == "" {
+	for i, side := range []*side{c.live, c.candidate} {
+		if side.compiled.NoOp() {
 			continue
 		}
-		trace, err := of.side.compiled.Trace(ctx, nil, j.request, of.made.RulePath())
+		trace, err := side.compiled.Trace(ctx, nil, j.request, path)
 		if err != nil {
 			return evidence.Failed, nil
 		}

@@ -113,7 +113,7 @@ func headOf(r *ast.Rule) string {
 
 // part describes one expression.
 func (b *builder) part(g group) Part {
-	source := string(g.location.Text)
+	source := withoutElse(string(g.location.Text))
 	out := Part{Line: g.location.Row, Text: bounded(words(source)), Key: keyOf(source)}
 	seen, asked := make(map[string]bool), make(map[string]bool)
 	for _, e := range g.exprs {

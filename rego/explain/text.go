@@ -3,6 +3,7 @@ package explain
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -59,6 +60,25 @@ func stringLength(source string) int {
 		}
 	}
 	return len(source)
+}
+
+// nextElse is where another branch begins.
+var nextElse = regexp.MustCompile(`(?m)^\s*else\b`)
+
+// withoutElse returns the source of an expression. Of one that is the body of a branch without braces, the parser takes all
+// from the branch on for the source.
+func withoutElse(source string) string {
+	if !nextElse.MatchString(source[:min(len(source), len("else "))]) {
+		return source
+	}
+	_, body, found := strings.Cut(source, " if ")
+	if !found {
+		return source
+	}
+	if at := nextElse.FindStringIndex(body); at != nil {
+		body = body[:at[0]]
+	}
+	return strings.TrimSpace(body)
 }
 
 // bounded returns a text of one line, cut if it is too long.

@@ -72,7 +72,7 @@ func (x *Examiner) makeMetric() (err error) {
 // Of the chain only the rule that made the difference is evaluated, and a rule of Rego
 // never asks an external service: so nothing is asked again.
 func (x *Examiner) Explain(s *Subject, difference authz.Difference, decision authz.Decision, done func(evidence.ExplainResult, []explain.Expression)) {
-	e := &explanation{examiner: x, of: s, path: evidence.ExplainedPath(difference, s.Decision, decision), done: done}
+	e := &explanation{examiner: x, of: s, path: evidence.ExplainedPath(difference, s.Decision, decision, len(s.Candidate.Source.GetRules())), done: done}
 	switch {
 	case e.path == "":
 		e.end(explainNone, nil)
