@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/rego/change"
 )
 
 const (
@@ -37,9 +38,6 @@ const unknownCause = ""
 // specificCause is in the place of the cause of reasons for which places of data make a difference: these may be others
 // for each path and caller.
 const specificCause = "specific"
-
-// anyEntry begins the text of a cause that stands for all entries of a table.
-const anyEntry = "entries of "
 
 // ExplainResult says what became of an attempt to find the causes of a difference.
 type ExplainResult int
@@ -293,7 +291,7 @@ func (p *pair) know(known *explanations, reasons Reasons, cause string) {
 // isSpecific reports whether one of the causes is a single place of data, which has no file.
 func isSpecific(causes []*evidencepb.Cause) bool {
 	return slices.ContainsFunc(causes, func(c *evidencepb.Cause) bool {
-		return c.GetFile() == "" && !strings.HasPrefix(c.GetText(), anyEntry)
+		return c.GetFile() == "" && !strings.HasPrefix(c.GetText(), change.EntriesOf)
 	})
 }
 

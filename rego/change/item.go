@@ -58,12 +58,15 @@ type Item struct {
 	Live, Candidate string
 }
 
+// EntriesOf begins the place of an item that is in a table: it stands for all entries of that.
+const EntriesOf = "entries of "
+
 // Place says of an item of data where it is and what differs, in a line: that it is in a table, which has many that
 // differ, or "data.roles.auditor: 1 → 2", "data.users: + \"eve\"", "data.users: − \"eve\"".
 func (i Item) Place() string {
 	switch {
 	case i.Table != "":
-		return "entries of " + i.Table
+		return EntriesOf + i.Table
 	case i.Side == Candidate:
 		return i.Path + ": + " + i.Candidate
 	case i.Side == Live:
