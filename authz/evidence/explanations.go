@@ -31,9 +31,11 @@ const (
 	causeSize = 8
 )
 
-// unknownCause is that of requests whose causes were not found, or not yet. Of requests that no expression explains,
-// the hash is that of no causes.
+// unknownCause is that of requests whose causes were not found, or not yet.
 const unknownCause = ""
+
+// noCause is that of requests which no expression explains.
+var noCause = hashOf(nil)
 
 // specificCause is in the place of the cause of reasons for which places of data make a difference: these may be others
 // for each path and caller.
@@ -89,7 +91,7 @@ func newExplanations() *explanations {
 func (p *pair) countDiffering(c Comparison, by caller, at int64) (ask Unexplained, explain bool) {
 	id := p.boundReason(c.group())
 	if !c.Outcome.explainable {
-		id.cause = hashOf(nil)
+		id.cause = noCause
 		p.groupOf(id).request(c, by, at)
 		return ask, false
 	}
@@ -337,8 +339,11 @@ func (p *pair) release(id groupID, known *explanations, chosen func(*pendingGrou
 }
 
 // allGroups returns the groups by their ID, with the requests whose causes are looked for among those of unknown
-// causes.
+// causes. It is not modified.
 func (p *pair) allGroups() map[groupID]*group {
+	if p.pending == 0 {
+		return p.groups
+	}
 	out := maps.Clone(p.groups)
 	for id, known := range p.explanations {
 		if len(known.pending) == 0 {

@@ -141,8 +141,12 @@ func (p *pair) groupOf(id groupID) *group {
 
 // boundReason returns the ID of a group, with manyReasons in the place of a reason that is one too many.
 func (p *pair) boundReason(id groupID) groupID {
-	if id.reason == "" || p.explanations[id] != nil {
+	if id.reason == "" || p.isKnown(id) {
 		return id
+	}
+	many := id
+	if many.reason = manyReasons; p.isKnown(many) {
+		return many
 	}
 	reasons := make(map[string]bool)
 	note := func(other groupID) {
@@ -160,9 +164,18 @@ func (p *pair) boundReason(id groupID) groupID {
 		note(other)
 	}
 	if !reasons[id.reason] && (reasons[manyReasons] || len(reasons) >= maxReasons) {
-		id.reason = manyReasons
+		return many
 	}
 	return id
+}
+
+// isKnown reports whether requests of an ID without its cause were counted, as far as that is found at once.
+func (p *pair) isKnown(id groupID) bool {
+	if p.explanations[id] != nil || p.groups[id] != nil {
+		return true
+	}
+	id.cause = noCause
+	return p.groups[id] != nil
 }
 
 // dropped counts a request that was not compared.
